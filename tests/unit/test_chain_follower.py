@@ -103,6 +103,27 @@ def test_waker_is_followed_until_it_is_not_waited_for(
     assert programs.followed == {client.pid}
 
 
+def test_children_are_followed_as_long_as_they_live(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    server, child = sleepers
+    programs = Programs(server.pid)
+    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
+    follower = Follower((server.pid,), UnixSockets())
+    follower.follow_children((server.pid, child.pid))
+    follower.look()
+    assert programs.followed == {server.pid, child.pid}
+    now_ns = session.monotonic_ns()
+    # Nobody waits for it, and it is measured all the same.
+    list(follower.chains((), now_ns, now_ns + 2 * UNUSED_NS))
+    assert programs.followed == {server.pid, child.pid}
+    child.kill()
+    child.wait()
+    list(follower.chains((), now_ns, now_ns + 1))
+    assert programs.followed == {server.pid}
+
+
 def polled(programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int) -> None:
     """It sleeps in a poll for 50 ns from then on, and runs for 5."""
     for now_ns, what, state in (

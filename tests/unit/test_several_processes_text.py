@@ -367,6 +367,22 @@ def test_stalled_processes_stand_above_the_others_that_waited() -> None:
     assert idle.startswith("# REMARK: 3 other processes only waited, for 100 % of the window. ")
 
 
+def test_processes_that_waited_for_another_are_named_by_themselves() -> None:
+    chained = [chained_to(pid, 0.5 + pid / 1000) for pid in (11, 12, 13, 14)]
+    found = said([*IDLE, *chained])
+    assert [line.partition(":")[2].split()[1] for line in found[:3]] == ["14", "13", "12"]
+    # The first has the title of what was found worst; the others are remarks.
+    assert found[3].startswith("# REMARK: 4 processes only waited, for 51 to 100 % of the window.")
+    assert len(found) == 4
+
+
+def chained_to(pid: int, share: float) -> Sample:
+    """A process that waited for another for that share, which has a title of its own."""
+    made = waiting(pid, f"worker of kind {'abcd'[pid % 4]}", share)
+    (finding,) = made.verdict
+    return replace(made, verdict=(replace(finding, rule="wait_chain_end", who="other-process"),))
+
+
 def test_the_overview_of_several_processes_stands_first() -> None:
     for tables in (False, True):
         report = reported(CLUSTER, tables=tables)

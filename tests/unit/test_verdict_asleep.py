@@ -63,12 +63,28 @@ BUSY = replace(
 
 
 def test_verdict_on_a_sleeper_says_its_work_is_unknown() -> None:
-    arguments = ("postgres: app app [local] UPDATE waiting",)
+    arguments = ("postgres: app app [local] idle in transaction",)
     assert first_line(sample(BACKEND, arguments=arguments)) == (
         "# VERDICT: the main thread postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
-        ' the window. Nobody woke it. Its title is "app app [local] UPDATE waiting". Whether it had'
-        " work to do is not known."
+        " the window. Nobody woke it. The title of postgres (27090) is"
+        ' "app app [local] idle in transaction". Whether it had work to do is not known.'
     )
+
+
+def test_a_title_that_says_what_it_waits_for_makes_it_a_finding() -> None:
+    arguments = ("postgres: app app [local] UPDATE waiting",)
+    (found,) = sample(BACKEND, arguments=arguments).verdict
+    assert not found.remark
+    assert found.details == (
+        "Nobody woke it.",
+        'The title of postgres (27090) is "app app [local] UPDATE waiting".',
+        "By its title it waits for a lock.",
+    )
+    assert found.advice is not None
+    assert "pg_blocking_pids()" in found.advice
+    # Another program may mean anything by that word.
+    (other,) = sample(BACKEND, arguments=arguments, comm="app").verdict
+    assert other.remark
 
 
 @pytest.mark.parametrize(
@@ -189,9 +205,10 @@ def test_helpers_of_a_java_vm_wait_by_design() -> None:
 def test_a_title_is_one_argument_of_several_words(
     arguments: tuple[str, ...], title: str | None
 ) -> None:
-    text = remark(sample(BACKEND, arguments=arguments)).text
-    assert ("Its title is" in text) == (title is not None)
-    assert title is None or f' Its title is "{title}". Whether' in text
+    (found,) = sample(BACKEND, arguments=arguments).verdict
+    text = found.text
+    assert ("The title of" in text) == (title is not None)
+    assert title is None or f' The title of postgres (27090) is "{title}". ' in text
 
 
 def test_waiting_processes_of_one_title_are_one_finding() -> None:
@@ -205,7 +222,7 @@ def test_waiting_processes_of_one_title_are_one_finding() -> None:
     assert [first.target.pid, *(target.pid for target, _ in first.others)] == [5, 6, 7]
     assert second.target.pid == 4
     # Who reports them has the title in front.
-    assert "Its title" not in first.finding.text
+    assert "The title" not in first.finding.text
 
 
 def java(*threads: Thread) -> Sample:

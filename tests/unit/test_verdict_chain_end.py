@@ -59,7 +59,7 @@ def test_furthest_hop_is_named_with_its_call_and_title() -> None:
         " poll for 500.0 ms."
     )
     assert found.details[:2] == (
-        f'Its title was "{TITLE}".',
+        f'The title of postgres (60) was "{TITLE}".',
         "The root is not known: nobody woke postgres (60), and no single process is known at its"
         " other end.",
     )

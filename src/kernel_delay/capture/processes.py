@@ -38,6 +38,11 @@ class Processes:
             self._there = {thread.process for thread in dumped}
             self._look_up(self._there)
 
+    @property
+    def there(self) -> frozenset[int]:
+        """Those that are there, as far as it was noted."""
+        return frozenset(self._there)
+
     def snapshots(self) -> dict[int, Snapshot]:
         """Read what is around those that are there."""
         return Snapshot.take_all(self._there)

@@ -98,6 +98,10 @@ class Sampling:
 
         follower = Follower(self._targets.pids, self._unix_sockets)
         self._closing.callback(follower.close)
+        if self._targets.are_several:
+            self._processes.note(self._programs.thread_states())
+            follower.follow_children(self._processes.there)
+            follower.look()
         self._waiter.act_each(FOLLOW_EACH_MS, follower.look)
         return follower
 
@@ -113,6 +117,8 @@ class Sampling:
     def _read_states(self) -> bytes:
         states = self._programs.thread_states()
         self._processes.note(states)
+        if self._follower is not None:
+            self._follower.follow_children(self._processes.there)
         return states
 
     def _collect(self) -> Collector:

@@ -9,7 +9,9 @@ from msgspec import structs
 
 from kernel_delay.analysis.processes import RankedFinding, as_one, ranked
 from kernel_delay.analysis.verdict import is_wait
+from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.formatting import in_percent
+from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
 from kernel_delay.model import Container, Finding, Sample, Target, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
@@ -24,6 +26,10 @@ _LEAST_SUMMED = 2
 _MOST_KINDS = 3
 _MOST_NAMED = 5
 _MOST_LISTED = 10
+_MOST_CHAINS = 3
+
+# Who is at the end of a wait.
+_CHAINS = (WAIT_CHAIN.name, WAIT_CHAIN_END.name)
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -103,12 +109,14 @@ def together(samples: Sequence[Sample]) -> tuple[Sample, Processes]:
 def _findings(found: Sequence[RankedFinding]) -> tuple[Finding, ...]:
     """All findings, the worst first; the remarks on processes that waited are one, behind them.
 
-    Where nothing is accused, the one on most processes stands by itself: they may be stalled.
+    But for a few that say whom a process waited for. Where nothing is accused, the one on most
+    processes stands by itself: they may be stalled.
     """
-    waits = [each for each in found if is_wait(each.finding)]
+    chains = [each for each in found if each.finding.rule in _CHAINS][:_MOST_CHAINS]
+    waits = [each for each in found if is_wait(each.finding) and each not in chains]
     if len(waits) < _LEAST_SUMMED:
         return tuple(map(_with_process, found))
-    others = [each for each in found if not is_wait(each.finding)]
+    others = [each for each in found if each not in waits]
     most = max(waits, key=lambda each: len(each.others))
     if not most.others or any(not each.finding.remark for each in others):
         return (*map(_with_process, others), _summed(waits, others))

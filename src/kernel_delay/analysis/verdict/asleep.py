@@ -1,6 +1,6 @@
 """The rule on threads that slept for long where nobody can know whether they had work to do."""
 
-from kernel_delay.analysis.verdict.formatting import name, work_unknown
+from kernel_delay.analysis.verdict.formatting import lock_advice, name, work_unknown
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
@@ -64,7 +64,9 @@ def _say_asleep(case: Case) -> Statement:
         "program",
         {"waits": sum(sleep.count for sleep in slept)},
         (*_woken(sample, slept), *unknown, *others, *([_MAY_LOCK] if may_lock else [])),
+        lock_advice(sample, thread),
         names_others=bool(others),
+        is_wanted=lock_advice(sample, thread) is not None,
     )
 
 

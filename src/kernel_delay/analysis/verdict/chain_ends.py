@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from kernel_delay.analysis.verdict.formatting import length, listed, name, quoted
+from kernel_delay.analysis.verdict.formatting import length, listed, lock_advice_by, name, quoted
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
@@ -30,10 +30,6 @@ _REASONS: dict[ChainGap, str] = {
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
 }
-
-# The server alone knows who has a lock: its documentation, "Viewing Locks".
-_ADVICE = {"postgres": "In PostgreSQL, pg_blocking_pids() shows which session has the lock."}
-_WAITS_FOR_A_LOCK = " waiting"
 
 # Whoever was held for less of the window did something in it, for all that is known.
 HELD_SHARE = 0.9
@@ -80,9 +76,7 @@ def _say(case: Case) -> Statement:
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
     unknown = () if is_wanted else (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
-    advice = _LOOK_AT.format(pid=end.pid)
-    if end.title is not None and end.title.endswith(_WAITS_FOR_A_LOCK):
-        advice = _ADVICE.get(end.name, advice)
+    advice = lock_advice_by(end.name, end.title) or _LOOK_AT.format(pid=end.pid)
     return Statement(
         claim,
         "other-process",
@@ -103,9 +97,9 @@ def _end_of(sample: Sample, thread: Thread) -> int:
 
 def _end(main: ChainPart, end: ChainThread) -> Iterator[str]:
     """What the last known one did for whom, and why the root is not known."""
-    if end.title is not None:
-        yield f"Its title was {quoted(end.title)}."
     who = f"{end.name} ({end.tid})"
+    if end.title is not None:
+        yield f"The title of {who} was {quoted(end.title)}."
     if main.gap == "circle":
         yield f"The chain is a circle: {who} waited for a thread of it."
     elif main.gap is not None:

@@ -63,7 +63,34 @@ def work_unknown(sample: Sample, thread: Thread, *, in_futex: bool) -> tuple[str
     unknown = "Whether it had work to do is not known."
     if in_futex:
         unknown = "Whether it waited for a lock or for work is not known."
-    return (f'Its title is "{title}".', unknown) if title else (unknown,)
+    if lock_advice(sample, thread) is not None:
+        unknown = "By its title it waits for a lock."
+    if title is None:
+        return (unknown,)
+    return (f'The title of {thread.name} ({thread.tid}) is "{title}".', unknown)
+
+
+# What a process that waits for a lock of its own kind puts behind its title, and what shows who has
+# that: PostgreSQL, src/backend/storage/lmgr/lock.c:WaitOnLock(), and "Viewing Locks".
+_WAITS_FOR_A_LOCK = " waiting"
+_LOCK_ADVICE = {"postgres": "In PostgreSQL, pg_blocking_pids() shows which session has the lock."}
+
+
+def lock_advice(sample: Sample, thread: Thread) -> str | None:
+    """Advise what shows who has the lock that a main thread waits for by its process's title.
+
+    None where no title says so.
+    """
+    if thread.tid != sample.target.pid:
+        return None
+    return lock_advice_by(sample.target.comm, title_in(sample.target.command_line))
+
+
+def lock_advice_by(comm: str, title: str | None) -> str | None:
+    """The same by the name and the title of a process."""
+    if title is None or not title.endswith(_WAITS_FOR_A_LOCK):
+        return None
+    return _LOCK_ADVICE.get(comm)
 
 
 # Counts of so much more than the window say of which time they are.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict.formatting import length, name, share
+from kernel_delay.analysis.verdict.formatting import length, lock_advice, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, WANTED, main_file
@@ -86,7 +86,7 @@ def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
     A server that has nothing to do waits for clients too, which run, sleep or have no CPU. In a
     round a thread has something to do.
     """
-    if sample.round is not None:
+    if sample.round is not None or lock_advice(sample, thread) is not None:
         return True
     wanted_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason in WANTED)
     if wanted_ns and 2 * wanted_ns >= sum(sleep.ns for sleep in thread.sleeps):

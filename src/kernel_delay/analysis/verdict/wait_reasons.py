@@ -50,8 +50,8 @@ class Wait(Struct, frozen=True):
 
 WAITS = (
     Wait("disk", "a disk", "kernel",
-         "See iostat -x for the device, who else uses it, and its cgroup's limit (io.max;"
-         " blkio.throttle.* of cgroup v1)."),
+         "See iostat -x for the device, pidstat -d for who else uses it, and its cgroup's limit"
+         " (io.max; blkio.throttle.* of cgroup v1)."),
     Wait("page_cache", "pages of a file to be read or written back", "kernel",
          "See iostat -x, and vmstat for the page cache."),
     Wait("network_filesystem", "a network file system's server", "kernel",

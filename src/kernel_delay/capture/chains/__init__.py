@@ -72,6 +72,8 @@ class Follower:
         self._titles: dict[int, str | None] = {}
         # Processes that were asleep when they began to be followed.
         self._slept: set[int] = set()
+        # Children of measured processes, which are measured too.
+        self._children: set[int] = set()
         # Of the processes that are followed besides: their threads, and when one was in a chain.
         self._others: dict[int, int] = {}
         self._used_ns: dict[int, int] = {}
@@ -88,6 +90,19 @@ class Follower:
     def close(self) -> None:
         """Follow nobody any more."""
         self._programs.close()
+
+    def follow_children(self, pids: Iterable[int]) -> None:
+        """Follow processes that are measured from now on, from the next look on.
+
+        Args:
+            pids: All that are measured; who is followed already stays so.
+        """
+        for pid in set(pids) - self._hops.keys():
+            if self._programs.follow(pid):
+                self._hops[pid] = 0
+                self._held_by.begin(pid)
+                self._children.add(pid)
+                self._unseen.append(pid)
 
     def look(self) -> None:
         """Take the events that there are, and follow whoever is waited for by now."""
@@ -209,10 +224,13 @@ class Follower:
             for pid in self._others
             if now_ns - self._used_ns[pid] > unused_ns or not _threads_of(pid)
         }
+        unused |= {pid for pid in self._children if not _threads_of(pid)}
+        self._children -= unused
         for pid in unused:
             self._programs.forget(pid)
             self._held_by.end(pid)
-            del self._others[pid], self._hops[pid]
+            self._others.pop(pid, None)
+            del self._hops[pid]
         if unused:
             self._states = {
                 tid: each for tid, each in self._states.items() if each.process not in unused
@@ -257,12 +275,13 @@ class Follower:
 
     def _named(self, tid: int) -> ChainThread:
         states = self._states.get(tid)
-        if states is None:
-            return self._wakers.get(tid, ChainThread(tid, 0, ""))
-        pid = states.process
-        if pid not in self._titles:
+        known = self._wakers.get(tid, ChainThread(tid, 0, ""))
+        if states is not None:
+            known = ChainThread(tid, states.process, states.name)
+        pid = known.pid
+        if pid and pid not in self._titles:
             self._titles[pid] = title_of(pid)
-        return ChainThread(tid, pid, states.name, self._titles[pid])
+        return replace(known, title=self._titles.get(pid))
 
     def _take_events(self) -> None:
         for event in self._programs.events():
