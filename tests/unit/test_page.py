@@ -19,6 +19,7 @@ from kernel_delay.model import (
     ChainThread,
     ClockRelation,
     Container,
+    Finding,
     Lost,
     RecordedTarget,
     RecordingHeader,
@@ -185,6 +186,30 @@ def test_rule_is_in_no_more_samples_than_exist() -> None:
     page = data(*two)
     assert page["samples_measured"] == 3
     assert [each["samples"] for each in page["findings"]] == [3, 3]
+
+
+def test_processes_have_their_titles_and_one_verdict() -> None:
+    titles = ("postgres: checkpointer", "postgres: app shop [local] UPDATE waiting")
+    made = [
+        replace(
+            ACCOUNTED,
+            processes=2,
+            threads=(replace(ACCOUNTED.threads[0], tid=pid, name="postgres"),),
+            target=Target(pid, "postgres", None, command_line=(title,)),
+            verdict=(replace(WAIT, tid=pid),),
+        )
+        for pid, title in zip((7, 8), titles, strict=True)
+    ]
+    page = data(*made)
+    assert [thread["name"] for thread in page["threads"]] == [*titles]
+    (found,) = page["findings"]
+    assert found["finding"]["text"].startswith("2 processes only waited, for 100 % of the window.")
+    # A finding of the rule is no remark of it.
+    found = data(replace(made[0], verdict=(WAIT, replace(WAIT, remark=False))))["findings"]
+    assert [each["finding"]["remark"] for each in found] == [False, True]
+
+
+WAIT = Finding("asleep", "program", 1.0, 7, "It slept.", remark=True)
 
 
 def test_waits_for_unknown_work_are_marked() -> None:

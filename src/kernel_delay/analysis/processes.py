@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.model import Finding, Sample, Slice, Target, Thread
+from kernel_delay.printable import title_in
 
 _FIGURE = re.compile(r"\d[\d,.]*( (ns|µs|ms|s)\b)?")
 
@@ -120,7 +121,8 @@ def as_one(samples: Sequence[Sample], *, name_processes: bool = False) -> Sample
 
     Args:
         samples: Those of one window, one at least.
-        name_processes: Put the process behind the name of each thread that isn't alone in its own.
+        name_processes: Put the process behind the name of each thread that isn't alone in its own,
+            and the title that a process gave itself in place of its name.
     """
     first, *others = samples
     if not others:
@@ -147,10 +149,13 @@ def merged(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 def _threads(sample: Sample, name_processes: bool) -> Iterable[Thread]:
     target = sample.target
-    if not name_processes or not target.pid or _is_alone(sample):
+    if not name_processes or not target.pid:
         return sample.threads
+    title = title_in(target.command_line)
+    if _is_alone(sample):
+        return (structs.replace(thread, name=title or thread.name) for thread in sample.threads)
     return (
-        structs.replace(thread, name=f"{thread.name} of {target.comm} ({target.pid})")
+        structs.replace(thread, name=f"{thread.name} of {title or target.comm} ({target.pid})")
         for thread in sample.threads
     )
 

@@ -17,6 +17,7 @@ from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline
 from kernel_delay.reporters.page.threads import PageThread, page_thread
+from kernel_delay.reporters.processes import together
 from kernel_delay.reporters.remarks import remarks
 
 DETAIL_BYTES = 32 << 20
@@ -97,6 +98,15 @@ class PageData(Struct, frozen=True):
     timeline: PageTimeline | None
 
 
+def _as_one(window: Sequence[Sample]) -> Sample:
+    """A window's Samples as one, whose findings and threads say of which process each is."""
+    sample = as_one(window, name_processes=True)
+    if len(window) == 1:
+        return sample
+    said, _ = together(window)
+    return msgspec.structs.replace(sample, verdict=said.verdict)
+
+
 class Contents:
     """The page's data, as Samples come; bounded, whatever they are."""
 
@@ -112,7 +122,8 @@ class Contents:
         self._measured = 0
         self._measured_ns = 0
         self._until_ns = 0
-        self._worst: dict[str, WorstFinding] = {}
+        # A rule's remark is on other threads than its finding.
+        self._worst: dict[tuple[str, bool], WorstFinding] = {}
         self._totals = Totals()
         self._calls = Calls()
         self._timeline = Timeline()
@@ -126,7 +137,7 @@ class Contents:
         if sample.target.pid:
             self._processes[sample.target.pid] = sample.target.comm
         for window in self._windows.take(sample):
-            self._add(as_one(window, name_processes=True))
+            self._add(_as_one(window))
 
     def _add(self, sample: Sample) -> None:
         if self._first is None:
@@ -170,12 +181,13 @@ class Contents:
     def _note_worst(self, findings: Sequence[PageFinding]) -> None:
         place = self._measured
         for finding in findings:
-            known = self._worst.get(finding.rule, WorstFinding(finding, place, 0))
+            rule = finding.rule, finding.remark
+            known = self._worst.get(rule, WorstFinding(finding, place, 0))
             if finding.share > known.finding.share:
                 known = msgspec.structs.replace(known, finding=finding, sample=place)
-            self._worst[finding.rule] = known
+            self._worst[rule] = known
         # Of several processes one window has several findings of a rule.
-        for rule in {finding.rule for finding in findings}:
+        for rule in {(finding.rule, finding.remark) for finding in findings}:
             known = self._worst[rule]
             self._worst[rule] = msgspec.structs.replace(known, samples=known.samples + 1)
 
@@ -201,7 +213,7 @@ class Contents:
     def data(self) -> Iterator[str]:
         """A PageData, as JSON in pieces, and with its `samples`."""
         for window in self._windows.rest():
-            self._add(as_one(window, name_processes=True))
+            self._add(_as_one(window))
         findings = sorted(
             self._worst.values(), key=lambda each: (each.finding.remark, -each.finding.share)
         )
