@@ -144,9 +144,9 @@ REDACTION_HEAD = """\
     kernel-delay report --redact before.kdr -o send.kdr
     kernel-delay export --redact before.kdr --parquet DIR
 
-With `-o` the recording is redacted, and not what the command prints. With `report` all outputs are;
-its `-o` writes the recording again. The sums, times and counts stay, and so does the verdict: it is
-made anew of what is left.
+With `-o` the recording is redacted, and not what the command prints. Other files, as pages, are
+refused beside it. With `report` all outputs are redacted; its `-o` writes the recording again. The
+sums, times and counts stay, and so does the verdict: it is made anew of what is left.
 
 | field | what it is | what is left |
 |---|---|---|

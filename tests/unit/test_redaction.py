@@ -1,5 +1,6 @@
 """--redact: each field of text is known, and nothing of what is redacted is left."""
 
+import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -199,6 +200,19 @@ def test_a_report_and_a_recording_have_the_same_left(
     assert capsys.readouterr().out == redacted_when_read
     assert HIDDEN in redacted_when_read
     assert HEADER.host not in redacted_when_read
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--flamegraph", "--folded"])
+def test_no_file_beside_a_redacted_recording_is_whole(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "other.svg" if option == "--flamegraph" else "other"
+    other = tmp_path / name
+    outputs = ["-s", "-o", str(tmp_path / "a.kdr"), option, str(other)]
+    assert main(["capture", "-p", str(os.getpid()), "--redact", *outputs]) == os.EX_USAGE
+    said = capsys.readouterr().err
+    assert "--redact is for the recording alone: leave" in said
+    assert not other.exists()
 
 
 def test_redact_alone_has_nothing_to_redact(capsys: pytest.CaptureFixture[str]) -> None:

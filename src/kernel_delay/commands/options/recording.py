@@ -5,7 +5,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands.options.outputs import own_file
+from kernel_delay.commands.options.outputs import given, own_file
 from kernel_delay.errors import UsageError
 from kernel_delay.reporters import print_message
 
@@ -45,9 +45,20 @@ def add_redact(parser: argparse._ActionsContainer, what: str) -> argparse.Action
 
 
 def check_redact(args: argparse.Namespace, output: "Path | None") -> None:
-    """Raise UsageError where nothing is written that could be redacted."""
-    if args.redact and output is None:
+    """Raise UsageError where nothing is written that could be redacted, or something that is not.
+
+    A page is sent to others as a recording is.
+    """
+    if not args.redact:
+        return
+    if output is None:
         raise UsageError("--redact is for a recording: add -o")
+    for other in given(args):
+        if other != output:
+            raise UsageError(
+                f"--redact is for the recording alone: leave {other} out, and have `kernel-delay"
+                " report` write it from the recording"
+            )
 
 
 def header_of(
