@@ -16,7 +16,7 @@ from kernel_delay.monitors.upcalls.events import EVENT_TYPES, DpUpcall, PacketCm
 from kernel_delay.monitors.upcalls.join import UpcallSet, join
 from lab.binaries import Binaries
 from lab.instance import Instance
-from lab.traffic import Traffic
+from lab.traffic import Traffic, upcalls_in_user_space
 from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
@@ -281,12 +281,6 @@ def test_the_times_are_those_that_bpftrace_sees(
 def numbers(output: str, kind: str) -> list[tuple[int, ...]]:
     lines = (line.split() for line in output.splitlines())
     return [tuple(map(int, words[1:])) for words in lines if words and words[0] == kind]
-
-
-def upcalls_in_user_space(ovs: Instance) -> int:
-    """As ovs-vswitchd counts them; it says nothing of a thread that has received no packet."""
-    counted = ovs.appctl("dpif-netdev/pmd-stats-show")
-    return sum(map(int, re.findall(r"miss with success upcall: (\d+)", counted)))
 
 
 @pytest.mark.parametrize("command", ["upcall-monitor", "upcall-cost"])

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from lab.binaries import Binaries
 from lab.instance import Datapath, Instance
+from lab.traffic import upcalls_in_user_space
 from tests import commands, ovs_with_usdt
 from tests.integration import kernel_datapath
 from tests.peers.pahole import pahole_substitute
@@ -133,8 +134,7 @@ def _missed(ovs: Instance) -> int:
         # Those that are lost come to no handler.
         (missed, lost), *_ = re.findall(r"missed:(\d+) lost:(\d+)", shown)
         return int(missed) - int(lost)
-    shown = ovs.appctl("dpif-netdev/pmd-stats-show")
-    return sum(map(int, re.findall(r"miss with success upcall: (\d+)", shown)))
+    return upcalls_in_user_space(ovs)
 
 
 def _ours(ovs: Instance, folder: Path) -> Iterator[Monitor]:
