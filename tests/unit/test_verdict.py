@@ -205,6 +205,15 @@ def test_affinity_that_excludes_an_idle_cpu_is_advice() -> None:
     assert found("cpu_contention", sample(free, system_state=machine)).advice is None
 
 
+def test_affinity_is_a_detail_where_no_cpu_idles() -> None:
+    machine = SystemState(cpus=(CpuUse(0, 0, 0), CpuUse(1, 0, 0)))
+    pinned = replace(STARVED, scheduling=Scheduling("OTHER", 0, 0, (1,)))
+    said = "By its affinity it may run on CPU 1 alone, of 2 CPUs."
+    assert said in found("cpu_contention", sample(pinned, system_state=machine)).details
+    free = replace(pinned, scheduling=Scheduling("OTHER", 0, 0, (0, 1)))
+    assert said not in found("cpu_contention", sample(free, system_state=machine)).details
+
+
 def test_who_yields_its_cpu_lacks_none() -> None:
     waited = replace(call("sched_yield", 10, count=10_000), ready_ns=290 * MS)
     finding = found("cpu_contention", sample(replace(STARVED, syscalls=(waited,))))

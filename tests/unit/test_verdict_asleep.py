@@ -68,6 +68,7 @@ def test_verdict_on_a_sleeper_says_its_work_is_unknown() -> None:
         "# VERDICT: the main thread postgres (27090) slept in epoll_wait for 500.0 ms, 100 % of"
         " the window. Nobody woke it. The title of postgres (27090) is"
         ' "app app [local] idle in transaction". Whether it had work to do is not known.'
+        " To see whom it waits for: kernel-delay -p 27090 --chains"
     )
 
 
@@ -104,7 +105,10 @@ def test_nothing_kept_stands_above_no_long_wait(reason: str, syscall: str, ms: i
     judged = sample(asleep(PID, "app", slept(reason, ms, syscall)))
     assert "nothing kept" not in text.render(judged)
     unknown = "waited for a lock or for work" if reason == "futex" else "had work to do"
-    assert first_line(judged).endswith(f" Whether it {unknown} is not known.")
+    said = f" Whether it {unknown} is not known."
+    if "poll" in reason:
+        said += f" To see whom it waits for: kernel-delay -p {PID} --chains"
+    assert first_line(judged).endswith(said)
     assert not any(not finding.remark for finding in judged.verdict)
 
 

@@ -14,6 +14,7 @@ MOST_CALLS = 3
 # Other threads that are named.
 MOST_OTHERS = 3
 
+_POLLS = ("poll", "epoll")
 _MAY_BE_IDLE = frozenset(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
 _CLEARER = tuple(rule for rule in WAIT_RULES if rule.remark)
 
@@ -64,10 +65,19 @@ def _say_asleep(case: Case) -> Statement:
         "program",
         {"waits": sum(sleep.count for sleep in slept)},
         (*_woken(sample, slept), *unknown, *others, *([_MAY_LOCK] if may_lock else [])),
-        lock_advice(sample, thread),
+        lock_advice(sample, thread) or _look_at(sample, thread, slept),
         names_others=bool(others),
         is_wanted=lock_advice(sample, thread) is not None,
     )
+
+
+def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
+    """What may show whom the main thread of one process waits for in a poll that nobody ended."""
+    if thread.chain is not None or sample.processes > 1 or thread.tid != sample.target.pid:
+        return None
+    if slept[0].reason not in _POLLS or any(sleep.wakers or sleep.short_ns for sleep in slept):
+        return None
+    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
 
 
 _MAY_LOCK = "A wait in futex may be for a lock."

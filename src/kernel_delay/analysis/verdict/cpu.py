@@ -114,7 +114,20 @@ def _taken(case: Case, claim: str) -> Statement:
     if unknown_ns > worst.ns:
         ran.append(f"Who had the CPU for {share(unknown_ns, case.lost_ns)} is not known.")
     advice = cpu_advice(sample, thread, worst.worst)
+    if advice is None or "affinity" not in advice:
+        ran += _restricted(sample, thread)
     return Statement(claim, worst.who, evidence, tuple(ran), advice)
+
+
+def _restricted(sample: Sample, thread: Thread) -> tuple[str, ...]:
+    """Say which CPUs it may run on, if these are not all."""
+    if thread.scheduling is None or sample.system_state is None:
+        return ()
+    cpus = sample.system_state.cpus
+    if len(thread.scheduling.cpus) >= len(cpus):
+        return ()
+    allowed = _list(thread.scheduling.cpus)
+    return (f"By its affinity it may run on CPU {allowed} alone, of {len(cpus)} CPUs.",)
 
 
 def cpu_advice(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
