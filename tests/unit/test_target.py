@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import find_target
+from kernel_delay.host.target import find_descendants, find_target
 from tests.workload import wait_until
 
 PF_KTHREAD = 0x0020_0000
@@ -46,6 +47,17 @@ def test_thread_is_taken_as_its_process_and_said_so(other_thread: int) -> None:
     assert target.note == (
         f"{other_thread} is a thread of process {os.getpid()}: measuring process {os.getpid()}"
     )
+
+
+def test_descendants_are_children_and_theirs() -> None:
+    with subprocess.Popen(["sh", "-c", "sh -c 'sleep 600 & wait' & wait"]) as shell:
+        wait_until(lambda: len(find_descendants((shell.pid,))) == 2, "its children")
+        child, grandchild = find_descendants((shell.pid,))
+        assert [child.comm, grandchild.comm] == ["sh", "sleep"]
+        # Whoever is asked for is not found again.
+        assert find_descendants((shell.pid, child.pid)) == (grandchild,)
+        os.kill(grandchild.pid, signal.SIGKILL)
+    assert find_descendants((shell.pid,)) == ()
 
 
 def test_pid_that_was_collected_is_no_process() -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kernel_delay.host.open_files import file_status, processes
 from kernel_delay.host.proc_text import lines_of, read_lines, read_text
-from kernel_delay.host.target import PROC, command_line
+from kernel_delay.host.target import PROC, command_line, read_stat
 from kernel_delay.printable import title_in
 
 # Some 2,000 processes.
@@ -98,22 +98,16 @@ def held_like(pids: Collection[int]) -> Iterator[tuple[int, int, Held]]:
 def _may_be_held(pid: int, parents: Collection[int]) -> bool:
     """Whether a first look, which is to cost little, says so."""
     with suppress(OSError, ValueError, IndexError):
-        state, parent = _stat(pid)
-        if state in _STOPPED:
+        stat = read_stat(pid)
+        if stat.state in _STOPPED:
             return True
-        return parent in parents and (PROC / str(pid) / "wchan").read_text() in _FREEZERS
+        return stat.parent in parents and (PROC / str(pid) / "wchan").read_text() in _FREEZERS
     return False
-
-
-def _stat(pid: int) -> tuple[str, int]:
-    """The state and the parent: proc_pid_stat(5)."""
-    words = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return words[0], int(words[1])
 
 
 def _program(pid: int) -> _Program | None:
     try:
-        _, parent = _stat(pid)
+        parent = read_stat(pid).parent
         file = file_status(f"{PROC}/{pid}/exe")
         cgroups = read_text(PROC / str(pid) / "cgroup")
     except (OSError, ValueError, IndexError):

@@ -1,7 +1,8 @@
 """Which process is to be measured: /proc only."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -67,10 +68,11 @@ class Targets(Struct, frozen=True):
         return self.children or len(self.processes) > 1
 
 
-class _Stat(Struct, frozen=True):
+class Stat(Struct, frozen=True):
     """The fields of /proc/PID/stat that are needed here; see proc_pid_stat(5)."""
 
     state: str
+    parent: int
     flags: int
 
 
@@ -145,7 +147,7 @@ def living_thread(pid: int) -> int | None:
 
 def _lives(tid: int) -> bool:
     try:
-        return _stat(tid).state not in "ZX"
+        return read_stat(tid).state not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -194,7 +196,7 @@ def examine(pid: int) -> ProcessTarget:
     Raises FileNotFoundError or ProcessLookupError where there is none, NoInputError for one that
     has exited, UnavailableError for a kernel thread.
     """
-    stat = _stat(pid)
+    stat = read_stat(pid)
     if stat.flags & PF_KTHREAD:
         name = read_comm(PROC / str(pid))
         raise UnavailableError(f"{pid} is the kernel thread {name}; only processes can be measured")
@@ -212,10 +214,25 @@ def process_ids() -> Iterator[int]:
     """The processes that live and have a program."""
     for pid in _numbers_in(PROC):
         try:
-            if not _stat(pid).flags & PF_KTHREAD and living_thread(pid) is not None:
+            if not read_stat(pid).flags & PF_KTHREAD and living_thread(pid) is not None:
                 yield pid
         except (FileNotFoundError, ProcessLookupError):
             continue
+
+
+def find_descendants(pids: Iterable[int]) -> tuple[ProcessTarget, ...]:
+    """Return the children of processes that are there, and theirs, by their PIDs."""
+    children: dict[int, list[int]] = {}
+    for pid in process_ids():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children.setdefault(read_stat(pid).parent, []).append(pid)
+    asked, found = set(pids), set[int]()
+    waiting = [*asked]
+    while waiting:
+        new = set(children.get(waiting.pop(), ())) - asked - found
+        found |= new
+        waiting += new
+    return tuple(filter(None, map(find_child, sorted(found))))
 
 
 def name_of(pid: int) -> str:
@@ -282,10 +299,11 @@ def _thread_group(tid: int) -> int:
     raise ProcessLookupError(tid)
 
 
-def _stat(pid: int) -> _Stat:
+def read_stat(pid: int) -> Stat:
+    """Return these fields. Raises FileNotFoundError or ProcessLookupError."""
     # The name, in brackets, may itself hold brackets and spaces.
     after_name = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-    return _Stat(state=after_name[0].decode(), flags=int(after_name[6]))
+    return Stat(after_name[0].decode(), int(after_name[1]), int(after_name[6]))
 
 
 def read_comm(directory: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kernel_delay.host.target import find_descendants
 from kernel_delay.where import Holder, ThreadPosition, Where
 from kernel_delay.where.look import NO_REGISTERS
 from lab.instance import Instance
@@ -270,6 +271,19 @@ def test_traced_thread_names_its_tracer(tmp_path: Path) -> None:
                 gdb.kill()
     assert thread.state == "traced"
     assert thread.holders == (Holder("tracer", gdb.pid, "gdb"),)
+
+
+def test_children_are_shown_with_their_parent() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 600 & sleep 600; :"]) as shell:
+        try:
+            wait_until(lambda: len(find_descendants((shell.pid,))) == 2, "the children")
+            children = [child.pid for child in find_descendants((shell.pid,))]
+            found = where("-p", shell.pid, "--children")
+            assert {each.pid for each in found.processes} == {shell.pid, *children}
+        finally:
+            for child in find_descendants((shell.pid,)):
+                os.kill(child.pid, signal.SIGKILL)
+            shell.kill()
 
 
 def test_no_such_process_is_one_line() -> None:

@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 _BY_NAME = ("comm", "cgroup", "unit", "pod", "container")
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, *, several: bool = False, children: bool | None = None
-) -> None:
-    """The options that name the process, or `several`; selection() has what they say.
-
-    `children` adds the option for the processes that they fork; by default where it is `several`.
-    """
+def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """The options that name the process, or `several`; selection() has what they say."""
     more = "; may be repeated" if several else ""
     parser.add_argument(
         "-p",
@@ -35,7 +30,7 @@ def add_arguments(
         help="measure the process with this PID, or the process of this thread ID (default:"
         f" the process named ovs-vswitchd){more}",
     )
-    if several if children is None else children:
+    if several:
         parser.add_argument(
             "--children",
             action="store_true",
