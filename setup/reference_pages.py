@@ -73,6 +73,12 @@ meaning or goes away changes `schema`.
 The worst wait for a CPU of each thread:
 
     sudo kernel-delay --json | jq -r '.threads[] | select(.ready) | [.name, .ready.max_ns]'
+
+The worst finding of each sample. The list has the worst first, and remarks stand in it too:
+
+    sudo kernel-delay --json | jq -r '[.verdict[] | select(.remark | not)][0].text // "none"'
+
+In a script add `set -o pipefail` of bash: else the exit code is that of `jq`.
 """
 
 RECORDING_TEXT = """\

@@ -4,15 +4,21 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.needs import needed
+from tests.requirements.btf import BPFTOOL
+from tests.workload import wait_until
 
 # What takes longer hangs; the tool itself takes less than a second.
 LIMIT_S = 200.0
@@ -101,6 +107,40 @@ def test_a_signal_at_any_moment(name: str, target: int) -> None:
             assert samples
             ends = {sample["window"]["ended_by"] for sample in samples}
             assert ends <= {"time", "interrupt"}
+
+
+def programs_of(pid: int) -> set[int]:
+    """The ids of the BPF programs that a process has open: proc_pid_fdinfo(5)."""
+    found = set()
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found |= {int(number) for number in re.findall(r"prog_id:\s*(\d+)", info.read_text())}
+    return found
+
+
+def is_loaded(program: int) -> bool:
+    shown = [BPFTOOL, "prog", "show", "id", str(program)]
+    return subprocess.run(shown, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
+def test_nothing_is_left_in_the_kernel_after_a_kill(target: int) -> None:
+    needed(BPFTOOL)
+    options = ["capture", "-p", str(target), "--sample-time", "600"]
+    process = subprocess.Popen([KERNEL_DELAY, *options], stdout=subprocess.DEVNULL)
+    programs = set[int]()
+    try:
+        # More than what is tried before the first is attached.
+        while len(programs) < 5:
+            assert process.poll() is None
+            programs = programs_of(process.pid)
+        assert all(map(is_loaded, programs))
+    finally:
+        process.kill()
+        process.wait()
+    # The kernel frees them a while after the last descriptor is closed.
+    wait_until(lambda: not any(map(is_loaded, programs)), "the end of all programs")
+    assert not any(Path("/sys/fs/bpf").glob("**/*kernel*delay*"))
 
 
 @pytest.mark.parametrize("number", ENDS)
