@@ -4,6 +4,7 @@ import argparse
 import os
 from contextlib import ExitStack
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import layout as layout_options
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the forms of the report, and what single commands have of these."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a recording; - is standard input")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a recording; - is standard input. A folder of `watch -o` gets a line for each"
+        " record and for each cause",
+    )
     parser.add_argument(
         "--header",
         action="store_true",
@@ -65,6 +72,10 @@ def add_late_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Report from each file; EX_DATAERR if one is not whole, after what could be read of it."""
+    if len(args.files) == 1 and os.path.isdir(args.files[0]):
+        from kernel_delay.commands.report_folder import report_folder
+
+        return report_folder(Path(args.files[0]), args)
     if len(args.files) > 1 and (args.html or args.flamegraph):
         raise UsageError("--html and --flamegraph show one recording: give one FILE")
     if len(args.files) > 1 and args.perfetto is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.missed import missed_sentences
 from kernel_delay.analysis.percentiles import is_longest, percentile
-from kernel_delay.analysis.rounds import main_cause, ran_functions, samples_of
+from kernel_delay.analysis.rounds import cause_name, main_cause, ran_functions, samples_of
 from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import (
     LogLine,
@@ -208,6 +208,33 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
         yield f"WARNING: {_many(unwritten, 'recording')} could not be written."
     if missed := " ".join(missed_sentences(totals.lost)):
         yield f"WARNING: {missed}"
+
+
+CAUSE_COLUMNS = tuple(Column(name) for name in ("CAUSE", "COUNT", "LONGEST", "TOTAL"))
+
+
+class Causes:
+    """How many of some records each cause has, and how long their rounds were."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._lengths: dict[str, list[int]] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Count a record in."""
+        self._lengths.setdefault(cause_name(sample), []).append(sample.window.duration_ns)
+
+    def lines(self, width: int = 100) -> Iterator[str]:
+        """A table, with what took most first; nothing without records."""
+        listed = sorted(self._lengths.items(), key=lambda each: -sum(each[1]))
+        rows = [
+            (name, f"{len(lengths):,}", length(max(lengths)), length(sum(lengths)))
+            for name, lengths in listed
+        ]
+        if rows:
+            yield ""
+            for part in fitted(Table("RECORDS BY", CAUSE_COLUMNS, rows), width):
+                yield from part
 
 
 MOST_CAUSES = 3
