@@ -12,7 +12,7 @@ STATES: st.SearchStrategy[ChainState] = st.sampled_from(
     ("running", "runnable", "throttled", "stopped", "blocked", "unknown")
 )
 REASONS: st.SearchStrategy[SleepReason | None] = st.sampled_from(
-    (None, "clock", "pipe", "futex", "disk")
+    (None, "clock", "pipe", "futex", "disk", "poll", "epoll")
 )
 GAPS: st.SearchStrategy[ChainGap | None] = st.sampled_from((None, "lasts", "threads"))
 
@@ -30,7 +30,10 @@ def timelines(draw: st.DrawFn) -> dict[int, list[StateSlice]]:
             state = draw(STATES)
             waker = draw(st.integers(0, 7))
             gap = draw(GAPS)
-            slices.append(StateSlice(since, at, state, draw(REASONS), waker, gap=gap))
+            ended_ns = draw(st.sampled_from((0, at)))
+            slices.append(
+                StateSlice(since, at, state, draw(REASONS), waker, gap=gap, ended_ns=ended_ns)
+            )
         found[tid] = slices
     return found
 
@@ -150,3 +153,87 @@ def test_runnable_root_has_its_taker_and_a_disk_its_device() -> None:
             Root((2,), "blocked", "disk", device=9): 40,
         }
     )
+
+
+CLIENT, SERVER, BACKEND, CHATTER, SECOND = range(1, 6)
+
+
+def slept(
+    since: int, until: int, waker: int, reason: SleepReason, *, lasts: bool = False
+) -> StateSlice:
+    ended_ns = 0 if lasts else until
+    gap: ChainGap | None = "lasts" if lasts and not waker else None
+    return StateSlice(since, until, "blocked", reason, waker, gap=gap, ended_ns=ended_ns)
+
+
+def ran(since: int, until: int) -> StateSlice:
+    return StateSlice(since, until, "running")
+
+
+def test_whoever_a_server_answers_from_is_who_it_waited_for() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "pipe")],
+        SERVER: [
+            ran(1000, 1002),
+            slept(1002, 1020, CHATTER, "epoll"),
+            ran(1020, 1021),
+            slept(1021, 1095, BACKEND, "epoll"),
+            ran(1095, 1100),
+        ],
+        BACKEND: [slept(500, 1001, SERVER, "pipe"), ran(1001, 1096)],
+        CHATTER: [slept(900, 1020, 0, "clock")],
+    }
+    assert roots(CLIENT, threads, 1000, 2000) == Counter(
+        {Root((SERVER, BACKEND), "running"): 18 + 74, Root((SERVER,), "running"): 8}
+    )
+
+
+def test_a_server_may_ask_one_after_the_other() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "pipe")],
+        SERVER: [
+            ran(1000, 1002),
+            slept(1002, 1050, BACKEND, "poll"),
+            ran(1050, 1052),
+            slept(1052, 1095, SECOND, "poll"),
+            ran(1095, 1100),
+        ],
+        BACKEND: [slept(500, 1001, SERVER, "pipe"), ran(1001, 1051)],
+        SECOND: [slept(500, 1051, SERVER, "pipe"), ran(1051, 1096)],
+    }
+    assert roots(CLIENT, threads, 1000, 2000) == Counter(
+        {
+            Root((SERVER, BACKEND), "running"): 48,
+            Root((SERVER, SECOND), "running"): 43,
+            Root((SERVER,), "running"): 9,
+        }
+    )
+
+
+def test_a_server_that_has_not_answered_may_have_served_others() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "pipe", lasts=True)],
+        SERVER: [
+            slept(900, 1020, CHATTER, "epoll"),
+            ran(1020, 1021),
+            slept(1021, 1100, 0, "epoll", lasts=True),
+        ],
+        CHATTER: [slept(900, 1020, 0, "clock")],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {
+            Root((SERVER,), "unknown", "epoll", gap="serves"): 20,
+            Root((SERVER,), "unknown", "epoll", gap="lasts"): 79,
+            Root((SERVER,), "running"): 1,
+        }
+    )
+
+
+def test_a_wait_that_the_window_cuts_has_its_answer_behind_it() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "pipe")],
+        SERVER: [slept(1000, 1040, CHATTER, "poll"), slept(1040, 1099, BACKEND, "poll")],
+        BACKEND: [ran(900, 1100)],
+        CHATTER: [slept(900, 1040, 0, "clock")],
+    }
+    assert roots(CLIENT, threads, 1000, 1030) == Counter({Root((SERVER, BACKEND), "running"): 30})

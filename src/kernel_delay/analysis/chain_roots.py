@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,10 @@ ROOT_REASONS: frozenset[SleepReason] = frozenset(
 )
 
 
+POLLS: frozenset[SleepReason] = frozenset(("poll", "epoll"))
+"""Waits for any of several files, and so maybe for several processes."""
+
+
 class StateSlice(Struct, frozen=True, gc=False):
     """What a thread did for a while.
 
@@ -37,6 +41,7 @@ class StateSlice(Struct, frozen=True, gc=False):
         device: The device whose file it slept for, as the kernel numbers it. 0: not known.
         syscall: The number of the call that it slept in. Negative: not known.
         gap: Why the waker is not known, or why it stands for its process: "threads".
+        ended_ns: When the waker ended the sleep, also of a part of it. 0: it lasts.
     """
 
     since_ns: int
@@ -47,6 +52,7 @@ class StateSlice(Struct, frozen=True, gc=False):
     device: int = 0
     syscall: int = -1
     gap: ChainGap | None = None
+    ended_ns: int = 0
 
 
 class Root(Struct, frozen=True):
@@ -118,7 +124,7 @@ class _Walk:
         if each.gap == "threads":
             return self._of_process(each, further)
         left_ns = length_ns
-        for other in self._within(each.waker, each.since_ns, each.until_ns):
+        for other in self._served(each):
             left_ns -= other.until_ns - other.since_ns
             if other.state == "blocked":
                 found.update(self._of_sleep(other, further, first))
@@ -128,6 +134,64 @@ class _Walk:
         if left_ns:
             found[Root(further, "unknown", gap="not_followed")] += left_ns
         return found
+
+    def _served(self, each: StateSlice) -> Iterator[StateSlice]:
+        """Yield what the waker did in a sleep; its polls end by whom it could go on from.
+
+        A thread that polls may serve several: of its polls the ones that others end, who have no
+        part in this sleep, go on until the one behind which it woke the sleeper.
+        """
+        answers: list[tuple[int, StateSlice]] = []
+        for other in self._within(each.waker, each.since_ns, each.until_ns):
+            if other.state != "blocked" or other.reason not in POLLS or not other.ended_ns:
+                yield other
+                continue
+            if not each.ended_ns:
+                # Whom it was for is not known as long as it has woken nobody.
+                yield replace(other, waker=0, gap="serves")
+                continue
+            answers = answers or list(self._answers(each))
+            for asked_ns, answer in answers:
+                if asked_ns < other.ended_ns <= answer.ended_ns:
+                    other = replace(other, waker=answer.waker, gap=answer.gap)
+                    break
+            yield other
+
+    def _answers(self, each: StateSlice) -> Iterator[tuple[int, StateSlice]]:
+        """Yield the polls that the waker of a sleep could go on from, the last first.
+
+        Each with the time from which on it was waited for: the waker woke whoever ended it. Before
+        that it waited for something else.
+        """
+        until_ns = each.ended_ns
+        while until_ns > each.since_ns:
+            answer = self._last(each.waker, each.since_ns, until_ns, _is_ended_poll)
+            if answer is None:
+                return
+            asked = None
+            if answer.waker:
+                asked = self._last(
+                    answer.waker,
+                    each.since_ns,
+                    answer.ended_ns - 1,
+                    lambda other: other.state == "blocked" and other.waker == each.waker,
+                )
+            asked_ns = asked.until_ns if asked is not None else each.since_ns
+            yield asked_ns, answer
+            until_ns = asked_ns
+
+    def _last(
+        self, tid: int, after_ns: int, until_ns: int, fits: Callable[[StateSlice], bool]
+    ) -> StateSlice | None:
+        """Return the last slice of a thread that fits and ended in that time."""
+        slices = self._threads.get(tid, ())
+        at = bisect_right(slices, until_ns, key=lambda each: each.until_ns)
+        while at and slices[at - 1].until_ns > after_ns and self._steps < MOST_STEPS:
+            self._steps += 1
+            at -= 1
+            if fits(slices[at]):
+                return slices[at]
+        return None
 
     def _of_process(self, each: StateSlice, further: tuple[int, ...]) -> Counter[Root]:
         """Split a sleep that any thread of a process may end: they are held together."""
@@ -153,3 +217,7 @@ class _Walk:
                 is_whole = since_ns == each.since_ns and until_ns == each.until_ns
                 yield each if is_whole else replace(each, since_ns=since_ns, until_ns=until_ns)
             at += 1
+
+
+def _is_ended_poll(each: StateSlice) -> bool:
+    return each.state == "blocked" and each.reason in POLLS and each.ended_ns > 0

@@ -18,13 +18,14 @@ ChainState = Literal[
 """What the last thread of a chain did. "unknown": that, or whom it waited for, is not known."""
 
 
-ChainGap = Literal["lasts", "interrupt", "threads", "circle", "hops", "not_followed"]
+ChainGap = Literal["lasts", "interrupt", "threads", "circle", "hops", "not_followed", "serves"]
 """Why it is not known whom the last thread of a chain waited for.
 
 `lasts`: nothing woke it, and no one process is known to have the other end of what it waits for.
 `interrupt`: a timer, a device or a packet woke it. `threads`: its process is waited for, and which
 of the threads is not known. `circle`: it waited for a thread that is in the chain already, or for
 the first. `hops`: there were too many. `not_followed`: it was not followed yet, or any more.
+`serves`: it polled several files, and served others meanwhile.
 """
 
 

@@ -249,6 +249,7 @@ _GAPS: dict[ChainGap, str] = {
     "circle": "a circle",
     "hops": "too many hops",
     "not_followed": "not followed",
+    "serves": "it served others",
 }
 
 

@@ -42,8 +42,7 @@ def elfutils_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("elfutils") / "elfutils_rules"
     gcc(
         program,
-        f"-I{BPF / 'core'}",
-        f"-I{BPF / 'threads'}",
+        f"-I{BPF}",
         HERE / "elfutils_rules.c",
         "-ldw",
         "-lelf",

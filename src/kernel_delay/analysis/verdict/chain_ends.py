@@ -13,6 +13,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     is_surely_wanted,
     sum_ns,
     way,
+    work_unknown_of,
 )
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
@@ -29,6 +30,7 @@ _REASONS: dict[ChainGap, str] = {
     "threads": "the process {who} has several threads",
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
+    "serves": "{who} served others meanwhile",
 }
 
 # Whoever was held for less of the window did something in it, for all that is known.
@@ -75,7 +77,7 @@ def _say(case: Case) -> Statement:
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
-    unknown = () if is_wanted else (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
+    unknown = () if is_wanted else (work_unknown_of(thread),)
     advice = lock_advice_by(end.name, end.title) or _LOOK_AT.format(pid=end.pid)
     return Statement(
         claim,

@@ -1,6 +1,6 @@
 """The rule on wait chains: what the thread at their root did, whoever was asked in between."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -14,8 +14,11 @@ from kernel_delay.model import ChainPart, ChainState, Sample, SleepReason, Threa
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
 
-# Another state of the root is named from that part on.
+# Another state of the root is named from that part on, and a call.
 NAMED_SHARE = 0.1
+
+# Calls that are named.
+MOST_CALLS = 2
 
 _WHO: dict[ChainState, Who] = {
     "running": "other-process",
@@ -59,11 +62,16 @@ def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
     found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
     for part in parts:
         found[part.state, part.reason].append(part)
-    states = [
-        replace(max(each, key=lambda part: (_object(part), part.ns)), ns=sum_ns(each))
-        for each in found.values()
-    ]
-    return sorted(states, key=lambda part: -part.ns)
+    return sorted(map(_as_one, found.values()), key=lambda part: -part.ns)
+
+
+def _as_one(parts: Sequence[ChainPart]) -> ChainPart:
+    """One part for those of a state. Who had the CPU is named if that is so for half of it."""
+    ns = sum_ns(parts)
+    main = max(parts, key=lambda part: (_object(part), part.ns))
+    if main.state == "runnable" and 2 * main.ns < ns:
+        main = replace(main, by=None)
+    return replace(main, ns=ns)
 
 
 def _object(part: ChainPart) -> bool:
@@ -97,8 +105,13 @@ def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
 
 
 def calls_of(thread: Thread) -> str:
-    """In which calls it slept, for the end of a claim."""
-    calls = sorted({sleep.syscall for sleep in thread.sleeps if sleep.syscall})[:2]
+    """In which calls it slept most, for the end of a claim."""
+    slept: Counter[str] = Counter()
+    for sleep in thread.sleeps:
+        if sleep.syscall:
+            slept[sleep.syscall] += sleep.ns
+    least_ns = NAMED_SHARE * slept.total()
+    calls = [call for call, ns in slept.most_common(MOST_CALLS) if ns >= least_ns]
     return f" in {', '.join(calls)}" if calls else ""
 
 
@@ -141,17 +154,24 @@ def _say(case: Case) -> Statement:
     advice = _ADVICE.get(main.state, look_at)
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
+    is_wanted = _is_wanted(case.sample, thread, parts)
+    unknown = () if is_wanted else (work_unknown_of(thread),)
     return Statement(
         f"{claim} for it{calls_of(thread)}",
         _WHO[main.state],
         {"root_tid": root.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
-        (*_chain(thread, main), *_further(thread, others)),
+        (*_chain(thread, main), *_further(thread, others), *unknown),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
         ),
-        is_wanted=_is_wanted(case.sample, thread, parts),
+        is_wanted=is_wanted,
     )
+
+
+def work_unknown_of(thread: Thread) -> str:
+    """Say that who waited may have been idle, as a server that no client asks is."""
+    return f"Whether {thread.name} ({thread.tid}) had work is not known."
 
 
 def _root_of(sample: Sample, thread: Thread) -> int:

@@ -311,7 +311,8 @@ class Follower:
             names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
             self._reasons[frames] = sleep_reason(names)
         inode = event.inode & 0xFFFFFFFF
-        return Place(self._reasons[frames], event.syscall, event.descriptor, inode, event.device)
+        reason = _reason(self._reasons[frames], event.syscall)
+        return Place(reason, event.syscall, event.descriptor, inode, event.device)
 
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
@@ -376,8 +377,18 @@ def _place_now(process: Path) -> Place:
             status = file_status(f"{process}/fd/{fd}")
             inode = status.inode & 0xFFFFFFFF
             device = os.major(status.device) << MINOR_BITS | os.minor(status.device)
-        return Place(reason, int(number), fd, inode, device)
+        return Place(_reason(reason, int(number)), int(number), fd, inode, device)
     return Place(reason)
+
+
+def _reason(found: SleepReason, syscall: int) -> SleepReason:
+    """What a thread sleeps for: by the kernel's functions, or a call that does nothing else."""
+    if found == "unknown" and syscall >= 0 and syscall_name(syscall) in _SLEEPS:
+        return "clock"
+    return found
+
+
+_SLEEPS = ("nanosleep", "clock_nanosleep")
 
 
 def _threads_of(pid: int) -> list[int]:

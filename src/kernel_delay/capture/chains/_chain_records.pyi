@@ -21,6 +21,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     waker: int
     waker_process: int
     waker_kind: int
+    running: int
     syscall: int
     descriptor: int
     waker_comm: Array[bytes]

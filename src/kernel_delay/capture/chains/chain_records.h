@@ -33,6 +33,7 @@ struct chain_event {
 	__u32 waker;
 	__u32 waker_process;
 	__u32 waker_kind; /* in which context the waker was, enum waker_kind */
+	__u32 running; /* who had the CPU of a thread that was woken; 0: none, or not known */
 	__s32 syscall; /* the number, negative where it is in none that is known */
 	__u32 descriptor;
 	char waker_comm[CHAIN_COMM];

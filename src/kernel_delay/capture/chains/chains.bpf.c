@@ -35,6 +35,7 @@ static __always_inline struct chain_event *begin_event(struct task_struct *task,
 	event->waker = 0;
 	event->waker_process = 0;
 	event->waker_kind = WAKER_UNKNOWN;
+	event->running = 0;
 	event->syscall = -1;
 	event->descriptor = 0;
 	event->inode = 0;
@@ -137,12 +138,16 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
-	struct task_struct *current;
+	struct task_struct *current, *running;
 	struct chain_event *event;
 
 	if (!is_target(task) || !(event = begin_event(task, CHAIN_WOKEN)))
 		return 0;
 	current = bpf_get_current_task_btf();
+	if (has_run_queues()) {
+		running = kernel_run_queue(task)->curr;
+		event->running = running ? task_id(running, options.pid_level) : 0;
+	}
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);

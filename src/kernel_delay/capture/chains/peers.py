@@ -5,7 +5,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
+from kernel_delay.analysis.chain_roots import MOST_HOPS, POLLS, StateSlice
 from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
@@ -180,7 +180,7 @@ class Peers:
     ) -> list[StateSlice]:
         """Return the slices with those that were waited for.
 
-        A poll that a signal or its time-out ends, and that is called again at once, is still for
+        A wait that a signal or its time-out ends, and that is called again at once, is still for
         whoever ends it at last.
         """
         slices = []
@@ -240,9 +240,14 @@ def _gap(was: Was) -> ChainGap | None:
 
 
 def _is_interrupted(was: Was) -> bool:
-    """Whether it was a poll, and none of its files ended it."""
-    is_poll = was.place is not None and was.place.reason in ("poll", "epoll")
-    return is_poll and was.waker_kind in ("hard_irq", "unknown")
+    """Whether it was a poll that none of its files ended, or a futex wait that a time-out did.
+
+    Who waits for Python's interpreter lock does so for 5 ms at a time.
+    """
+    reason = was.place.reason if was.place is not None else "unknown"
+    if reason == "futex":
+        return was.waker_kind == "hard_irq"
+    return reason in POLLS and was.waker_kind in ("hard_irq", "unknown")
 
 
 def _watched(pid: int, tid: int) -> list[FileKey]:

@@ -38,8 +38,12 @@ LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fu
 # So long after the event that says so a thread has left its CPU, even a virtual one that halts.
 LEAVES_NS = 10_000_000
 
-# So long a wait for a CPU is taken for that of one task. Longer ones are sampled meanwhile.
+# So long a wait for a CPU is taken for that of the task that had it at both ends. Longer ones are
+# sampled meanwhile.
 TAKER_NS = 100_000_000
+
+# And so long a wait for that of the one that had it last: base_slice_ns of kernel/sched/fair.c, 6.6.
+SLICE_NS = 3_000_000
 
 # Of one thread: with more, those of little time are merged.
 MOST_SLICES = 50_000
@@ -112,6 +116,8 @@ class ThreadStates:
         self.switches = 0
         self._place: Place | None = None
         self._taker = 0
+        # Who had the CPU when it began to wait for one.
+        self._first_taker = 0
         self.awaited = 0
         self._is_judged = False
 
@@ -167,7 +173,7 @@ class ThreadStates:
                 # It waits for a CPU still: who has that now stands for the time since it was seen.
                 if self._state == state == "runnable":
                     self._got_cpu(event)
-                    self._taker = event.waker
+                    self._taker = self._first_taker = event.waker
                 return
             self._since_ns = event.now_ns
         elif event.kind == lib.CHAIN_WOKEN:
@@ -189,6 +195,7 @@ class ThreadStates:
         self.awaited, self._is_judged = 0, False
         goes_on = event.kind in (lib.CHAIN_LEFT_CPU, lib.CHAIN_SEEN)
         self._taker = event.waker if goes_on else 0
+        self._first_taker = event.waker if goes_on else event.running
         self._has_ended = event.state == session.STATE_NOT_ALIVE
 
     def _has_lost(self, event: "ChainEvent") -> bool:
@@ -235,9 +242,10 @@ class ThreadStates:
         self.done = [each for each in self.done if each.until_ns > before_ns]
 
     def _got_cpu(self, event: "ChainEvent") -> None:
-        """Whoever had the CPU last had it all the time, unless that was long."""
-        is_short = event.now_ns - self._since_ns <= TAKER_NS
-        self._end(event.now_ns, event.waker if is_short else 0)
+        """Whoever had the CPU at both ends had it all the time, unless that was long."""
+        length_ns = event.now_ns - self._since_ns
+        is_same = event.waker == self._first_taker and length_ns <= TAKER_NS
+        self._end(event.now_ns, event.waker if is_same or length_ns <= SLICE_NS else 0)
 
     def _end(
         self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
@@ -307,11 +315,19 @@ def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
 def slice_of(was: Was, ender: Ender) -> StateSlice:
     """Return a slice whose sleep that thread ends."""
     reason = was.place.reason if was.place is not None and was.state == "blocked" else None
-    if reason == "futex" and was.waker_kind == "hard_irq":
+    if reason == "futex" and was.waker_kind == "hard_irq" and not ender.tid:
         # Nothing else than a time-out ends it there.
         reason = "clock"
     device = was.place.device if was.place is not None else 0
     syscall = was.place.syscall if was.place is not None and was.state == "blocked" else -1
     return StateSlice(
-        was.since_ns, was.until_ns, was.state, reason, ender.tid, device, syscall, ender.gap
+        was.since_ns,
+        was.until_ns,
+        was.state,
+        reason,
+        ender.tid,
+        device,
+        syscall,
+        ender.gap,
+        0 if was.lasts else was.until_ns,
     )
