@@ -5,8 +5,9 @@ import os
 import pytest
 
 from kernel_delay.capture.chains import held_by
-from kernel_delay.capture.chains.held_by import MINOR_BITS, HeldBy, device_name
+from kernel_delay.capture.chains.held_by import HeldBy, device_name
 from kernel_delay.host.cgroups import CgroupState, Hierarchy
+from kernel_delay.host.open_files import MINOR_BITS
 from kernel_delay.model import ChainThread
 
 SHELL = ChainThread(5, 5, "bash")

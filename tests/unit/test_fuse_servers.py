@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kernel_delay.host.open_files import file_status, fuse_server
+from kernel_delay.host.open_files import file_status, kernel_device
+from kernel_delay.host.open_files.fuse import fuse_server, is_fuse
 from tests.verdicts import fuse
 from tests.verdicts.truth import NotHereError
 
@@ -95,6 +96,15 @@ def test_server_of_a_file_is_found(served: Served) -> None:
     expected = served.server if "fuse_connection" in shows else None
     assert fuse_server(os.minor(device)) == expected
     assert fuse_server(os.minor(device), [served.server]) == expected
+
+
+def test_its_file_system_is_one_of_fuse(served: Served, tmp_path: Path) -> None:
+    device = kernel_device(file_status(f"/proc/{served.client}/fd/{served.fd}").device)
+    assert is_fuse(served.client, device)
+    assert not is_fuse(served.client, device + 1000)
+    assert not is_fuse(os.getpid(), kernel_device(os.stat("/").st_dev))
+    # A process that is gone sees nothing.
+    assert not is_fuse(2**22 + 1, device)
 
 
 def test_no_process_serves_another_device(served: Served) -> None:

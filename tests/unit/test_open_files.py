@@ -202,6 +202,26 @@ def test_a_file_is_known_by_its_path(tmp_path: Path) -> None:
     assert (found.kind, found.name) == ("file", str(path))
 
 
+def test_ends_that_all_inherited_are_another_process_s() -> None:
+    """As of a socketpair, of which neither has closed the other's end after a fork."""
+    own, other = socket.socketpair()
+    with child_with(own.fileno(), other.fileno()) as child, own, other:
+        file = file_of(slept(own.fileno(), "socket_receive", "recvfrom"))
+        assert [peer.pid for peer in file.peers] == [child]
+
+
+def test_a_stopped_process_stands_first() -> None:
+    reads, writes = os.pipe()
+    with child_with(writes) as first, child_with(writes) as second:
+        os.close(writes)
+        os.kill(second, signal.SIGSTOP)
+        os.waitpid(second, os.WUNTRACED)
+        file = file_of(slept(reads, "pipe", "read"))
+        assert [(peer.pid, peer.stopped) for peer in file.peers] == [(second, True), (first, False)]
+        os.kill(second, signal.SIGCONT)
+    os.close(reads)
+
+
 def test_descriptor_reused_for_another_file_is_unknown() -> None:
     reads, writes = os.pipe()
     inode = os.fstat(reads).st_ino & INODE_MASK
@@ -224,7 +244,7 @@ def test_what_does_not_fit_the_reason_is_not_known() -> None:
 def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holders_module, "MOST_LINKS", -1)
     end = End("pipe:[1]", 1, writes=True)
-    found = holders([end])
+    found = holders({end: ()})
     assert found.of == {end: []}
     assert not found.are_all
 

@@ -32,6 +32,7 @@ STACKS = [
     ("reclaim", "schedule schedule_timeout_killable __mem_cgroup_handle_over_high"),
     ("network_filesystem", "schedule rpc_wait_bit_killable __wait_on_bit __rpc_execute"),
     ("fuse", "schedule request_wait_answer __fuse_simple_request fuse_lookup_name"),
+    ("fuse", "folio_wait_bit_common filemap_get_pages filemap_read fuse_file_read_iter vfs_read"),
     ("userfaultfd", "schedule handle_userfault do_anonymous_page handle_mm_fault"),
     ("seccomp", "schedule schedule_timeout wait_for_completion_interruptible"
      " seccomp_do_user_notification.isra.0 __seccomp_filter"),

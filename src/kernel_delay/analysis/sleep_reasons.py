@@ -65,8 +65,10 @@ _FUNCTIONS: Mapping[SleepReason, str] = MappingProxyType(
         " nfs_wait_bit_killable nfs4_call_sync_sequence nfs_file_fsync cifs_wait_mtu_credits"
         " wait_for_response compound_send_recv ceph_mdsc_wait_request ceph_osdc_wait_request"
         " p9_client_rpc p9_virtio_request p9_fd_request",
-        # fs/fuse/dev.c, fs/userfaultfd.c, kernel/seccomp.c
-        "fuse": "request_wait_answer fuse_wait_on_page_writeback fuse_wait_aborted",
+        # fs/fuse/: dev.c, and pages that its server is to fill; fs/userfaultfd.c, kernel/seccomp.c
+        "fuse": "request_wait_answer fuse_wait_on_page_writeback fuse_wait_aborted"
+        " fuse_file_read_iter fuse_cache_read_iter fuse_readahead fuse_read_folio fuse_readpage"
+        " fuse_do_readfolio fuse_do_readpage fuse_file_splice_read",
         "userfaultfd": "handle_userfault",
         "seccomp": "seccomp_do_user_notification",
         # fs/locks.c

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.kernel_names import WRITES
-from kernel_delay.host.open_files import Descriptor, End, Holders, describe, holders
+from kernel_delay.host.open_files import (
+    Descriptor,
+    End,
+    Holders,
+    describe,
+    file_status,
+    holders,
+    kernel_device,
+)
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
@@ -95,7 +103,10 @@ def find_files(
         described = describe(key.process, tid, key.fd, key.inode)
         if described is not None and _fits(reason, described.kind):
             found[key] = _find(key, described, unix_sockets, inet)
-    ends = {each.end for each in found.values() if each.end is not None}
+    ends: dict[End, set[int]] = {}
+    for key, each in found.items():
+        if each.end is not None:
+            ends.setdefault(each.end, set()).add(key.process)
     held = holders(ends, likely) if ends else Holders({}, are_all=True)
     return {key: _with_peers(key, each, held) for key, each in found.items()}
 
@@ -158,7 +169,8 @@ def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
     peers = held.of[found.end]
     # Whoever opens a FIFO to read and write, or has left open what it was forked with, has both.
     others = [peer for peer in peers if peer.pid != key.process]
-    peers = others or peers
+    # One that is stopped does nothing for it, whoever else inherited the end.
+    peers = sorted(others or peers, key=lambda peer: not peer.stopped)
     is_pipe = found.file.kind == "pipe"
     return replace(
         found.file,
@@ -170,10 +182,26 @@ def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
 def _named(process: int, thread: Thread, files: Mapping[FileKey, SleepFile]) -> Thread:
     if not any(sleep.file for sleep in thread.sleeps):
         return thread
-    sleeps = tuple(
-        replace(sleep, file=files.get(_key(process, sleep, sleep.file), sleep.file))
-        if sleep.file
-        else sleep
-        for sleep in thread.sleeps
-    )
-    return replace(thread, sleeps=sleeps)
+    return replace(thread, sleeps=tuple(_with_file(process, each, files) for each in thread.sleeps))
+
+
+def _with_file(process: int, sleep: Sleep, files: Mapping[FileKey, SleepFile]) -> Sleep:
+    if not sleep.file:
+        return sleep
+    file = files.get(_key(process, sleep, sleep.file), sleep.file)
+    reason = sleep.reason
+    if reason == "page_cache" and file.kind == "file" and _is_of_fuse(process, file):
+        # Its server is to fill the page.
+        reason = "fuse"
+    return replace(sleep, file=file, reason=reason)
+
+
+def _is_of_fuse(process: int, file: SleepFile) -> bool:
+    # Nobody else waits for pages of files so often.
+    from kernel_delay.host.open_files.fuse import is_fuse
+
+    try:
+        status = file_status(f"{PROC}/{process}/fd/{file.fd}")
+    except OSError:
+        return False
+    return is_fuse(process, kernel_device(status.device))

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import ffi, lib
-from kernel_delay.capture.chains.held_by import MINOR_BITS, OF_DISKS, HeldBy, device_name
+from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
 from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
 from kernel_delay.capture.chains.states import Place, ThreadStates, Was
 from kernel_delay.capture.threads.collector import ThreadOf
-from kernel_delay.host.open_files import file_status
+from kernel_delay.host.open_files import file_status, kernel_device
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, title_of
@@ -305,14 +305,20 @@ class Follower:
         self._looked_ns = session.monotonic_ns()
 
     def _place(self, event: "ChainEvent") -> Place:
+        reason = self._reason_of(event)
+        if reason == "page_cache" and self._peers.is_fuse(event.process, event.device):
+            # Its server is to fill the page.
+            reason = "fuse"
+        inode = event.inode & 0xFFFFFFFF
+        return Place(reason, event.syscall, event.descriptor, inode, event.device)
+
+    def _reason_of(self, event: "ChainEvent") -> SleepReason:
         frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
         frames = frames[: frames.index(0)] if 0 in frames else frames
         if frames not in self._reasons:
             names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
             self._reasons[frames] = sleep_reason(names)
-        inode = event.inode & 0xFFFFFFFF
-        reason = _reason(self._reasons[frames], event.syscall)
-        return Place(reason, event.syscall, event.descriptor, inode, event.device)
+        return _reason(self._reasons[frames], event.syscall)
 
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
@@ -376,7 +382,7 @@ def _place_now(process: Path) -> Place:
         with suppress(OSError):
             status = file_status(f"{process}/fd/{fd}")
             inode = status.inode & 0xFFFFFFFF
-            device = os.major(status.device) << MINOR_BITS | os.minor(status.device)
+            device = kernel_device(status.device)
         return Place(_reason(reason, int(number)), int(number), fd, inode, device)
     return Place(reason)
 

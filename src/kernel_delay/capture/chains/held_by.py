@@ -4,14 +4,12 @@ import os
 from contextlib import suppress
 
 from kernel_delay.host.cgroups import CgroupState, read_hierarchy
+from kernel_delay.host.open_files import MINOR_BITS
 from kernel_delay.host.system_state import tracer
 from kernel_delay.model import ChainState, ChainThread, SleepReason
 
 # Waits for the device of the file's system.
 OF_DISKS: frozenset[SleepReason] = frozenset(("disk", "page_cache"))
-
-MINOR_BITS = 20
-"""Of a device's number within the kernel, the lowest; include/linux/kdev_t.h."""
 
 # Processes whose stopper is known: a stop is rare.
 MOST_STOPPED = 4096

@@ -42,7 +42,7 @@ LEAVES_NS = 10_000_000
 # sampled meanwhile.
 TAKER_NS = 100_000_000
 
-# And so long a wait for that of the one that had it last: base_slice_ns of kernel/sched/fair.c, 6.6.
+# And so long a wait for that of the one that had it last: kernel/sched/fair.c, 6.6, base_slice_ns.
 SLICE_NS = 3_000_000
 
 # Of one thread: with more, those of little time are merged.

@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -149,10 +149,15 @@ class Holders(NamedTuple):
     are_all: bool
 
 
-def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
-    """Return which processes have these ends open; those in `likely` are looked at first.
+def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> Holders:
+    """Return which processes have these ends open.
 
     Of a socket one is enough, and of pipes all are looked for.
+
+    Args:
+        ends: The ends, and the processes that have the others: of these none is enough, as what
+            was forked may have both.
+        likely: Processes that are looked at first.
     """
     found: dict[End, list[FilePeer]] = {end: [] for end in ends}
     by_link: dict[str, list[End]] = {}
@@ -161,7 +166,10 @@ def holders(ends: Collection[End], likely: Iterable[int] = ()) -> Holders:
     end_s = time.thread_time() + MOST_CPU_S
     count = 0
     for pid in processes(likely):
-        if all(found[end] and not (end.reads or end.writes) for end in ends):
+        if all(
+            not (end.reads or end.writes) and any(peer.pid not in askers for peer in found[end])
+            for end, askers in ends.items()
+        ):
             break
         if count > MOST_LINKS or time.thread_time() > end_s:
             return Holders(found, are_all=False)
@@ -215,34 +223,13 @@ def _peer(pid: int) -> FilePeer:
         return FilePeer(pid, "")
 
 
-DEVICE = "/dev/fuse"
+MINOR_BITS = 20
+"""Of a device's number within the kernel, the lowest; include/linux/kdev_t.h."""
 
 
-def fuse_server(device: int, likely: Iterable[int] = ()) -> int | None:
-    """Return the process that serves the FUSE file system of a device, by the kernel's number.
-
-    The processes in `likely` are looked at first. None if several do, no process is seen to do so,
-    or the kernel does not show it, as before Linux 6.16.
-    """
-    found = []
-    end_s = time.thread_time() + MOST_CPU_S
-    for pid in processes(likely):
-        if time.thread_time() > end_s:
-            return None
-        if any(link == DEVICE and _connection(path) == device for path, link in links(pid)):
-            found.append(pid)
-    return found[0] if len(found) == 1 else None
-
-
-def _connection(path: str) -> int | None:
-    """Of a descriptor, the device of the file system that it serves."""
-    with suppress(OSError, ValueError):
-        for line in read_lines(Path(path.replace("/fd/", "/fdinfo/"))):
-            # fs/fuse/dev.c:fuse_dev_show_fdinfo()
-            key, _, value = line.partition(":")
-            if key == "fuse_connection":
-                return int(value)
-    return None
+def kernel_device(device: int) -> int:
+    """Return a device's number, as stat(2) has it, as the kernel has it."""
+    return os.major(device) << MINOR_BITS | os.minor(device)
 
 
 EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
