@@ -154,6 +154,23 @@ def test_interrupted_poll_is_for_whoever_ends_it_at_last(
     assert [(part.threads[0].tid, part.ns) for part in shown.chain.parts] == [(server, 100)]
 
 
+def test_time_outs_of_a_futex_are_for_whoever_ends_it_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """As for Python's interpreter lock. One that nobody ends is a timer's."""
+    client, holder = (each.pid for each in sleepers)
+    programs = sleeping_for(monkeypatch, client, "futex")
+    follower = Follower((client,), UnixSockets())
+    polled(programs, client, 100, waker=0, kind=session.WAKER_HARD_IRQ)
+    polled(programs, client, 160, waker=holder, kind=session.WAKER_THREAD)
+    polled(programs, client, 220, waker=0, kind=session.WAKER_HARD_IRQ)
+    ((_, shown),) = follower.chains([(client, blocked(client, 150))], 90, 280)
+    assert shown.chain is not None
+    found = [(part.threads and part.threads[0].tid, part.reason) for part in shown.chain.parts]
+    assert found == [(holder, "unknown"), ((), "clock")]
+
+
 def test_wait_for_a_stopped_fuse_server_is_its(
     monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],

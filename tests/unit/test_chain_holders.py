@@ -41,6 +41,18 @@ def test_frozen_cgroup_is_known_after_it_was_thawed(monkeypatch: pytest.MonkeyPa
     assert held.cgroup(7, "frozen") is None
 
 
+def test_tracer_that_sends_the_stop_is_a_tracer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_by, "tracer", lambda pid, pids: ("gdb", 9))
+    held = HeldBy()
+    held.look(7, "stopped")
+    held.signalled(7, ChainThread(9, 9, "gdb"))
+    assert held.is_traced(7)
+    # Beside its tracer another one stops it: a SIGCONT resumes it.
+    held.signalled(7, SHELL)
+    assert not held.is_traced(7)
+    assert not held.is_traced(8)
+
+
 def test_last_sender_of_a_stop_is_the_stopper() -> None:
     held = HeldBy()
     held.signalled(7, SHELL)

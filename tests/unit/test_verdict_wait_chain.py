@@ -91,6 +91,45 @@ def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None
     assert "for 500.0 ms" in finding(*parts).sentence
 
 
+def test_a_traced_root_is_not_to_be_resumed_by_a_signal() -> None:
+    gdb = ChainThread(9, 9, "gdb")
+    part = ChainPart((SERVER, ROOT), "stopped", 500 * MS, by=gdb)
+    assert finding(part).advice == "To resume it: kill -CONT 60"
+    traced = finding(replace(part, traced=True)).advice
+    assert traced is not None
+    assert traced.startswith("Continue it in its tracer")
+
+
+def test_who_had_little_of_the_cpu_is_not_named() -> None:
+    hog = ChainThread(9, 9, "hog")
+    named = ChainPart((SERVER, ROOT), "runnable", 250 * MS, by=hog)
+    rest = replace(named, by=None)
+    assert "which most often hog (9) had" in finding(named, rest).sentence
+    little = replace(named, ns=100 * MS)
+    assert "hog" not in finding(little, replace(rest, ns=400 * MS)).text
+
+
+def test_calls_are_named_by_their_time() -> None:
+    sleeps = tuple(
+        Sleep("socket_receive", call, (), False, 1, ns * MS, ns * MS)
+        for call, ns in (("accept", 1), ("recvfrom", 400), ("write", 99))
+    )
+    part = ChainPart((ROOT,), "stopped", 500 * MS)
+    thread = replace(waiting(part), sleeps=sleeps)
+    sample = bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS))
+    assert " waited for it in recvfrom, write for 500.0 ms." in judge(sample).verdict[0].sentence
+
+
+def test_wait_that_may_be_idle_is_called_so_with_its_root() -> None:
+    polled = Sleep("epoll", "epoll_wait", (), False, 5, TIMED_WINDOW_NS, TIMED_WINDOW_NS)
+    part = ChainPart((ROOT,), "blocked", 500 * MS, "clock")
+    thread = replace(waiting(part), sleeps=(polled,))
+    sample = bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS))
+    (found, *_) = judge(sample).verdict
+    assert found.remark
+    assert f"Whether client ({CLIENT}) had work is not known." in found.details
+
+
 def test_each_root_has_a_finding() -> None:
     roots = [ChainThread(60 + n, 60 + n, f"server{n}") for n in range(5)]
     parts = [ChainPart((root,), "stopped", (490 - n) * MS) for n, root in enumerate(roots)]

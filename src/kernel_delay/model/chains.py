@@ -88,6 +88,7 @@ class ChainPart(Struct, frozen=True, gc=False):
         syscall: The system call in which the last thread slept, if whom that waited for is not
             known.
         gap: Why that is not known. None: it is, or there is no thread.
+        traced: Whether `by` stopped the root as its tracer: no signal resumes it then.
     """
 
     threads: tuple[ChainThread, ...]
@@ -99,6 +100,7 @@ class ChainPart(Struct, frozen=True, gc=False):
     device: str | None = None
     syscall: str | None = None
     gap: ChainGap | None = None
+    traced: bool = False
 
 
 class WaitChain(Struct, frozen=True, gc=False):

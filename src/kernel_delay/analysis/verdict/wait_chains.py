@@ -152,6 +152,8 @@ def _say(case: Case) -> Statement:
     claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
     advice = _ADVICE.get(main.state, look_at)
+    if main.traced:
+        advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
     is_wanted = _is_wanted(case.sample, thread, parts)

@@ -268,10 +268,12 @@ class Follower:
             return part
         pid = part.threads[-1].pid
         by = self._named(root.taker) if root.state == "runnable" and root.taker else None
+        traced = False
         if root.state == "stopped":
-            by = self._held_by.stopper(pid)
+            by, traced = self._held_by.stopper(pid), self._held_by.is_traced(pid)
+        by = by if by is not None and by.name else None
         cgroup = self._held_by.cgroup(pid, root.state)
-        return replace(part, by=by if by is not None and by.name else None, cgroup=cgroup)
+        return replace(part, by=by, cgroup=cgroup, traced=traced)
 
     def _named(self, tid: int) -> ChainThread:
         states = self._states.get(tid)

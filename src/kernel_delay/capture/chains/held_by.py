@@ -48,8 +48,13 @@ class HeldBy:
                 self._freezers[pid] = os.path.dirname(hierarchy.freezers[0])
 
     def stopper(self, pid: int) -> ChainThread | None:
-        """Return who stopped a process."""
+        """Return who stopped a process, by a signal or as its tracer."""
         return self._senders.get(pid) or self._tracers.get(pid)
+
+    def is_traced(self, pid: int) -> bool:
+        """Return whether who stopped it did so as its tracer, which sends it a SIGSTOP too."""
+        tracer = self._tracers.get(pid)
+        return tracer is not None and self._senders.get(pid, tracer).pid == tracer.pid
 
     def cgroup(self, pid: int, state: ChainState) -> str | None:
         """Return the cgroup that throttled or froze a process."""
