@@ -8,6 +8,7 @@ from kernel_delay.commands.inspection import Finding, Inspection, can_capture, i
 from kernel_delay.commands.inspection.machine import MachineFacts, machine_findings
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
+from kernel_delay.reporters.layout import Layout
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",
@@ -134,6 +135,7 @@ def test_findings_are_lines_and_the_verdict_comes_last() -> None:
         process=(Finding("USDT probes", "yes", "13 in the binary"),),
         can_capture=can_capture(machine),
     )
+    assert all(len(line) <= 80 for line in inspect.render(found, Layout(width=80)).splitlines())
     lines = inspect.render(found).splitlines()
     assert "\x1b" not in "".join(lines)
     assert lines[1].split() == ["capabilities", "no", "CAP_PERFMON", "and", "CAP_BPF", "missing"]

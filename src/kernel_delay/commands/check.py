@@ -19,8 +19,11 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.commands.inspection import inspect
     from kernel_delay.loader.base import start_log
     from kernel_delay.reporters import json
+    from kernel_delay.reporters.layout import Layout
 
     start_log(args.debug)
     found = inspect.inspect(target_options.selection(args))
-    output_options.stdout().write(json.render(found) if args.json else inspect.render(found))
+    file = output_options.stdout()
+    layout = output_options.as_shown(Layout(), file)
+    file.write(json.render(found) if args.json else inspect.render(found, layout))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

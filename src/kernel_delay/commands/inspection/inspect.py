@@ -11,6 +11,7 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.selection import Selection, find_one
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.printable import printable
+from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 
 
 def inspect(selection: Selection) -> Inspection:
@@ -49,15 +50,15 @@ NAME_WIDTH = 20
 INDENT = "  "
 
 
-def render(inspection: Inspection) -> str:
-    """The findings by section, and the verdict in the last line."""
+def render(inspection: Inspection, layout: Layout = IN_A_PIPE) -> str:
+    """The findings by section, and the verdict in the last line; as wide as a terminal is."""
     lines = [
         "This user and machine",
-        *_section(inspection.machine),
+        *_section(inspection.machine, layout),
         f"Kernel {printable(inspection.kernel)}",
-        *_section(inspection.features),
-        _process_heading(inspection),
-        *_section(inspection.process),
+        *_section(inspection.features, layout),
+        *layout.wrapped(_process_heading(inspection), further=INDENT),
+        *_section(inspection.process, layout),
         "A capture can run." if inspection.can_capture else "No capture can run: see above.",
     ]
     return "\n".join(lines) + "\n"
@@ -70,19 +71,13 @@ def _process_heading(inspection: Inspection) -> str:
     return f"Process {target.pid} {printable(target.comm)}"
 
 
-def _section(findings: tuple[Finding, ...]) -> Iterator[str]:
+def _section(findings: tuple[Finding, ...], layout: Layout) -> Iterator[str]:
+    below = f"{INDENT}{'':{NAME_WIDTH}} {'':7}  "
     for finding in findings:
-        yield _line(finding)
+        first = f"{INDENT}{finding.name:{NAME_WIDTH}} {finding.state:7}  "
+        for line in layout.wrapped(printable(finding.detail), first, below):
+            yield line.rstrip()
         if finding.cost is not None:
-            yield _below(f"what it costs: {finding.cost}")
+            yield from layout.wrapped(f"what it costs: {printable(finding.cost)}", below, below)
         if finding.remedy is not None:
-            yield _below(f"how to get it: {finding.remedy}")
-
-
-def _line(finding: Finding) -> str:
-    line = f"{INDENT}{finding.name:{NAME_WIDTH}} {finding.state:7}  {printable(finding.detail)}"
-    return line.rstrip()
-
-
-def _below(text: str) -> str:
-    return f"{INDENT}{'':{NAME_WIDTH}} {'':7}  {printable(text)}"
+            yield from layout.wrapped(f"how to get it: {printable(finding.remedy)}", below, below)
