@@ -1,5 +1,7 @@
 """Whom the threads of other processes are followed for, and when they are forgotten."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,9 +16,11 @@ from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_turns import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.target import children_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import FilePeer, SleepFile, SleepReason, Thread, ThreadTime
 from tests.unit.samples import bare_thread
+from tests.workload import wait_until
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -208,6 +212,27 @@ def reads(programs: Programs, pid: int, at_ns: int, *, syscall: int) -> None:
         event.tid = event.process = pid
         event.syscall, event.descriptor, event.inode, event.device = syscall, 3, 2, 40
         programs.queue.append(event)
+
+
+WAIT4 = 61
+"""On x86-64; on another machine it is another call, which does not matter here."""
+
+
+@pytest.mark.parametrize(("children", "is_followed"), [(1, True), (2, False)])
+def test_the_only_child_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, children: int, is_followed: bool
+) -> None:
+    begin = "sleep 600 & " * children
+    with subprocess.Popen(["sh", "-c", f"{begin} wait"]) as shell:
+        wait_until(lambda: len(children_of(shell.pid)) == children, "its children")
+        started = children_of(shell.pid)
+        programs = sleeping_for(monkeypatch, shell.pid, "child")
+        follower = Follower((shell.pid,), UnixSockets())
+        reads(programs, shell.pid, 100, syscall=WAIT4)
+        follower.look()
+        assert programs.followed == {shell.pid, *(started if is_followed else ())}
+        for pid in started:
+            os.kill(pid, signal.SIGKILL)
 
 
 LISTENS = SleepFile(3, 13, "tcp", "127.0.0.1:80")

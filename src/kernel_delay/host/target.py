@@ -220,6 +220,19 @@ def process_ids() -> Iterator[int]:
             continue
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process that are there; none where the kernel does not list them.
+
+    /proc/PID/task/TID/children, CONFIG_PROC_CHILDREN: those that this thread forked.
+    """
+    found: list[int] = []
+    with suppress(OSError):
+        for tid in os.listdir(PROC / str(pid) / "task"):
+            words = (PROC / str(pid) / "task" / tid / "children").read_text().split()
+            found += map(int, words)
+    return found
+
+
 def find_descendants(pids: Iterable[int]) -> tuple[ProcessTarget, ...]:
     """Return the children of processes that are there, and theirs, by their PIDs."""
     children: dict[int, list[int]] = {}

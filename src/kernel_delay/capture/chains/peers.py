@@ -15,7 +15,7 @@ from kernel_delay.host.open_files.fuse import fuse_server, is_fuse
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC
+from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainGap, SleepFile, SleepReason
 
@@ -119,6 +119,8 @@ class Peers:
                 self._judge_file_lock(each)
             elif place.reason == "fuse":
                 self._judge_fuse(each, place)
+            elif place.reason == "child":
+                self._judge_child(each, place)
             else:
                 watched[tid] = _watched(each.process, tid)
         keys: dict[FileKey, tuple[int, SleepReason]] = {
@@ -162,6 +164,14 @@ class Peers:
         if owner is not None and not owner.shared:
             states.judge(owner.pid)
             self.note_peer(states.process, owner.pid)
+
+    def _judge_child(self, states: ThreadStates, place: Place) -> None:
+        """The child that is asked for, by wait4(2), or the only one."""
+        children = children_of(states.process)
+        asked = [pid for pid in children if pid == place.fd] or children
+        if len(asked) == 1:
+            states.judge(asked[0])
+            self.note_peer(states.process, asked[0])
 
     def _judge_fuse(self, states: ThreadStates, place: Place) -> None:
         # The first argument of other calls is a path, or a folder whose path may lead elsewhere.

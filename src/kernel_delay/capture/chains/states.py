@@ -33,7 +33,7 @@ WAKERS: dict[int, WakerKind] = {
 }
 
 # What no file's other end says: polls of several files, and what a process has or serves.
-LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse"))
+LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse", "child"))
 
 # So long after the event that says so a thread has left its CPU, even a virtual one that halts.
 LEAVES_NS = 10_000_000
