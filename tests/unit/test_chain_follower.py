@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.capture import chains as module
-from kernel_delay.capture.chains import UNUSED_NS, Follower, peers
+from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
@@ -64,7 +64,7 @@ def sleeping_for(monkeypatch: pytest.MonkeyPatch, pid: int, reason: SleepReason)
     """The programs of a follower of `pid`, for which all sleep for that reason."""
     programs = Programs(pid)
     monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    monkeypatch.setattr(module, "sleep_reason", lambda names: reason)
+    monkeypatch.setattr(places, "sleep_reason", lambda names: reason)
     return programs
 
 

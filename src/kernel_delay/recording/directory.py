@@ -45,7 +45,7 @@ class RecordingDirectory:
         """Write to `folder`, which is made; OutputError where that can't be.
 
         What a kill has left half written is removed. `header` is that of each recording but for
-        its clock: when recordings were begun tells them apart. `redact` is a RecordingWriter's.
+        its clock: recordings differ by when they were begun. `redact` is a RecordingWriter's.
         """
         self._redact = redact
         self._folder = folder

@@ -8,21 +8,18 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
-from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
 from kernel_delay.capture.chains.peers import LASTS_NS, Peers
+from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
-from kernel_delay.capture.chains.states import Place, ThreadStates, Was
+from kernel_delay.capture.chains.states import ThreadStates, Was
 from kernel_delay.capture.threads.collector import ThreadOf
-from kernel_delay.host.open_files import file_status, kernel_device
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, title_of
@@ -31,14 +28,9 @@ from kernel_delay.model import (
     ChainPart,
     ChainThread,
     HeldProcess,
-    SleepReason,
     Thread,
     WaitChain,
 )
-from kernel_delay.symbols import KernelSymbols
-
-if TYPE_CHECKING:
-    from kernel_delay.capture.chains._chain_records import ChainEvent
 
 # What is followed besides the measured processes.
 MOST_THREADS = 256
@@ -58,10 +50,7 @@ class Follower:
 
     def __init__(self, pids: Sequence[int], unix_sockets: UnixSockets) -> None:
         """Follow them, and whom they wait for now. Raises as load_object() does."""
-        self._kernel = KernelSymbols()
-        # They are read at the first question, which takes a while: not within a window.
-        self._kernel.symbolise(0, exact=False)
-        self._reasons: dict[tuple[int, ...], SleepReason] = {}
+        self._places = Places()
         self._states: dict[int, ThreadStates] = {}
         self._hops = dict.fromkeys(pids, 0)
         self._peers = Peers(self._hops, unix_sockets)
@@ -299,36 +288,19 @@ class Follower:
             states = self._states[event.tid]
             place = None
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
-                place = self._place(event)
+                place = self._places.of(event)
                 self._peers.note_place(event.process, event.tid, place)
             elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
                 self._peers.note_peer(event.process, event.waker_process)
             states.note(event, place)
         self._looked_ns = session.monotonic_ns()
 
-    def _place(self, event: "ChainEvent") -> Place:
-        reason = self._reason_of(event)
-        if reason == "page_cache" and self._peers.is_fuse(event.process, event.device):
-            # Its server is to fill the page.
-            reason = "fuse"
-        inode = event.inode & 0xFFFFFFFF
-        return Place(reason, event.syscall, event.descriptor, inode, event.device)
-
-    def _reason_of(self, event: "ChainEvent") -> SleepReason:
-        frames = tuple(event.frames[0 : lib.CHAIN_FRAMES])
-        frames = frames[: frames.index(0)] if 0 in frames else frames
-        if frames not in self._reasons:
-            names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
-            self._reasons[frames] = sleep_reason(names)
-        return _reason(self._reasons[frames], event.syscall)
-
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
         for tid in _threads_of(pid):
-            process = PROC / str(pid) / "task" / str(tid)
             states = self._states.get(tid)
             if states is not None and states.sleeps_somewhere:
-                place = _place_now(process)
+                place = self._places.now(pid, tid)
                 states.settle(place)
                 self._slept.add(pid)
                 self._peers.note_place(pid, tid, place)
@@ -369,34 +341,6 @@ class _Slices(Mapping[int, Sequence[StateSlice]]):
 
 def _ended_ns(was: Was) -> int:
     return was.until_ns
-
-
-def _place_now(process: Path) -> Place:
-    """Where a thread sleeps, by /proc; what can't be read is not known."""
-    reason: SleepReason = "unknown"
-    with suppress(OSError):
-        lines = (process / "stack").read_text().splitlines()
-        reason = sleep_reason([line.partition("] ")[2].partition("+")[0] for line in lines])
-    with suppress(OSError, ValueError, IndexError):
-        number, first, *_ = (process / "syscall").read_text().split()
-        fd = int(first, 16)
-        inode = device = 0
-        with suppress(OSError):
-            status = file_status(f"{process}/fd/{fd}")
-            inode = status.inode & 0xFFFFFFFF
-            device = kernel_device(status.device)
-        return Place(_reason(reason, int(number)), int(number), fd, inode, device)
-    return Place(reason)
-
-
-def _reason(found: SleepReason, syscall: int) -> SleepReason:
-    """What a thread sleeps for: by the kernel's functions, or a call that does nothing else."""
-    if found == "unknown" and syscall >= 0 and syscall_name(syscall) in _SLEEPS:
-        return "clock"
-    return found
-
-
-_SLEEPS = ("nanosleep", "clock_nanosleep")
 
 
 def _threads_of(pid: int) -> list[int]:

@@ -11,7 +11,7 @@ from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
 from kernel_delay.host.open_files import EPOLLS, file_status, watched_now
-from kernel_delay.host.open_files.fuse import fuse_server, is_fuse
+from kernel_delay.host.open_files.fuse import fuse_server
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
@@ -52,8 +52,6 @@ class Peers:
         self._awaited: dict[int, int] = {}
         # Of FUSE file systems, by their devices; a window long.
         self._servers: dict[int, int | None] = {}
-        # Whether these are FUSE file systems at all, by their devices.
-        self._are_fuse: dict[int, bool] = {}
         # Processes with peers that they had on any file.
         self._known: set[tuple[int, int]] = set()
         # Threads that poll: whether they waited for clients to connect alone, at the last look.
@@ -71,14 +69,6 @@ class Peers:
         """Forget processes that are not followed any more."""
         self._peers = {key: pids for key, pids in self._peers.items() if key.process not in unused}
         self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
-
-    def is_fuse(self, process: int, device: int) -> bool:
-        """Whether a device is a FUSE file system that the process sees; 0 is none."""
-        if device not in self._are_fuse:
-            if len(self._are_fuse) >= MOST_PLACES:
-                self._are_fuse.clear()
-            self._are_fuse[device] = device > 0 and is_fuse(process, device)
-        return self._are_fuse[device]
 
     def ended_wait(self, event: "ChainEvent") -> bool:
         """Whether the waker is the one, and not a context that it happened to be in.
