@@ -5,6 +5,7 @@ from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
 from bench.measures.reporting import Reporting
+from bench.measures.servers import Servers
 from bench.measures.several import Several
 from bench.measures.soft_irqs import SoftIrqs
 from bench.measures.stacks import Stacks
@@ -23,4 +24,5 @@ MEASURES: tuple[Measure, ...] = (
     Storm(),
     Reporting(),
     Packets(),
+    Servers(),
 )
