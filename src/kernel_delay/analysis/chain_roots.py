@@ -141,7 +141,7 @@ class _Walk:
         A thread that polls may serve several: of its polls the ones that others end, who have no
         part in this sleep, go on until the one behind which it woke the sleeper.
         """
-        answers: list[tuple[int, StateSlice]] = []
+        answers: list[tuple[int, StateSlice]] | None = None
         for other in self._within(each.waker, each.since_ns, each.until_ns):
             if other.state != "blocked" or other.reason not in POLLS or not other.ended_ns:
                 yield other
@@ -150,7 +150,8 @@ class _Walk:
                 # Whom it was for is not known as long as it has woken nobody.
                 yield replace(other, waker=0, gap="serves")
                 continue
-            answers = answers or list(self._answers(each))
+            if answers is None:
+                answers = [*self._answers(each)]
             for asked_ns, answer in answers:
                 if asked_ns < other.ended_ns <= answer.ended_ns:
                     other = replace(other, waker=answer.waker, gap=answer.gap)
