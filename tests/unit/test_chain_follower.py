@@ -128,8 +128,13 @@ def test_children_are_followed_as_long_as_they_live(
     assert programs.followed == {server.pid}
 
 
-def polled(programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int) -> None:
-    """It sleeps in a poll for 50 ns from then on, and runs for 5."""
+def polled(
+    programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int, switches: int = 0
+) -> None:
+    """It sleeps in a poll for 50 ns from then on, and runs for 5.
+
+    What it did before is lost unless it had left a CPU as often as it has then by `switches`.
+    """
     for now_ns, what, state in (
         (at_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED),
         (at_ns + 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN),
@@ -138,6 +143,7 @@ def polled(programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int) -
         event = ffi.new("struct chain_event *")
         event.now_ns, event.kind, event.state = now_ns, what, state
         event.tid = event.process = pid
+        event.switches = switches
         if what == lib.CHAIN_WOKEN:
             event.waker, event.waker_process, event.waker_kind = waker, waker, kind
         programs.queue.append(event)
@@ -156,6 +162,28 @@ def test_interrupted_poll_is_for_whoever_ends_it_at_last(
     ((_, shown),) = follower.chains([(client, thread)], 90, 220)
     assert shown.chain is not None
     assert [(part.threads[0].tid, part.ns) for part in shown.chain.parts] == [(server, 100)]
+
+
+def test_a_time_out_that_led_to_an_answer_is_the_timer_s(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """As of a server that answers by its own timer, and is asked by somebody else then."""
+    client, server = (each.pid for each in sleepers)
+    programs = sleeping_for(monkeypatch, client, "epoll")
+    follower = Follower((server, client), UnixSockets())
+    polled(programs, server, 100, waker=0, kind=session.WAKER_HARD_IRQ, switches=1)
+    answer = ffi.new("struct chain_event *")
+    answer.now_ns, answer.kind, answer.state = 157, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    answer.tid = answer.process = client
+    answer.waker = answer.waker_process = server
+    answer.waker_kind = session.WAKER_THREAD
+    programs.queue.append(answer)
+    polled(programs, server, 160, waker=7, kind=session.WAKER_THREAD, switches=2)
+    ((_, shown),) = follower.chains([(server, blocked(server, 100))], 90, 220)
+    assert shown.chain is not None
+    ended = {part.threads and part.threads[0].tid: part.ns for part in shown.chain.parts}
+    assert ended == {(): 50, 7: 50}
 
 
 def test_time_outs_of_a_futex_are_for_whoever_ends_it_at_last(

@@ -4,6 +4,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
 from kernel_delay.model import ChainGap, ChainState, SleepReason
@@ -237,3 +238,23 @@ def test_a_wait_that_the_window_cuts_has_its_answer_behind_it() -> None:
         CHATTER: [slept(900, 1040, 0, "clock")],
     }
     assert roots(CLIENT, threads, 1000, 1030) == Counter({Root((SERVER, BACKEND), "running"): 30})
+
+
+def test_what_a_server_did_before_its_timer_is_not_known() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "pipe")],
+        SERVER: [
+            slept(1000, 1040, CHATTER, "poll"),
+            ran(1040, 1041),
+            replace(slept(1041, 1099, 0, "poll"), gap="interrupt"),
+            ran(1099, 1100),
+        ],
+        CHATTER: [slept(900, 1039, 0, "clock")],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {
+            Root((SERVER,), "unknown", "poll", gap="serves"): 40,
+            Root((SERVER,), "unknown", "poll", gap="interrupt"): 58,
+            Root((SERVER,), "running"): 2,
+        }
+    )

@@ -168,8 +168,8 @@ def test_ended_thread_is_forgotten() -> None:
 def test_timer_that_ends_a_futex_wait_is_its_root() -> None:
     place = Place("futex", 202)
     was = Was(0, 10, "blocked", place, 0, 0, "hard_irq")
-    assert slice_of(was, Ender()).reason == "clock"
-    assert slice_of(Was(0, 10, "blocked", place), Ender()).reason == "futex"
+    assert slice_of(was, Ender(), 10).reason == "clock"
+    assert slice_of(Was(0, 10, "blocked", place), Ender(), 10).reason == "futex"
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=30), st.integers(-1000, 10**9))

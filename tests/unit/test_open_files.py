@@ -210,6 +210,14 @@ def test_ends_that_all_inherited_are_another_process_s() -> None:
         assert [peer.pid for peer in file.peers] == [child]
 
 
+def test_a_socket_that_siblings_inherited_is_of_several() -> None:
+    own, other = socket.socketpair()
+    with child_with(other.fileno()) as first, child_with(other.fileno()) as second, own:
+        other.close()
+        file = file_of(slept(own.fileno(), "socket_receive", "recvfrom"))
+        assert {peer.pid for peer in file.peers} == {first, second}
+
+
 def test_a_stopped_process_stands_first() -> None:
     reads, writes = os.pipe()
     with child_with(writes) as first, child_with(writes) as second:

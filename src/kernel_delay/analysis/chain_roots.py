@@ -152,34 +152,30 @@ class _Walk:
                 continue
             if answers is None:
                 answers = [*self._answers(each)]
-            for asked_ns, answer in answers:
-                if asked_ns < other.ended_ns <= answer.ended_ns:
-                    other = replace(other, waker=answer.waker, gap=answer.gap)
-                    break
-            yield other
+            yield _for_answer(other, answers)
 
     def _answers(self, each: StateSlice) -> Iterator[tuple[int, StateSlice]]:
         """Yield the polls that the waker of a sleep could go on from, the last first.
 
         Each with the time from which on it was waited for: the waker woke whoever ended it. Before
-        that it waited for something else.
+        that it waited for something else. Of a timer that is not known before its poll.
         """
         until_ns = each.ended_ns
         while until_ns > each.since_ns:
             answer = self._last(each.waker, each.since_ns, until_ns, _is_ended_poll)
             if answer is None:
                 return
-            asked = None
-            if answer.waker:
-                asked = self._last(
-                    answer.waker,
-                    each.since_ns,
-                    answer.ended_ns - 1,
-                    lambda other: other.state == "blocked" and other.waker == each.waker,
-                )
-            asked_ns = asked.until_ns if asked is not None else each.since_ns
-            yield asked_ns, answer
-            until_ns = asked_ns
+            if not answer.waker:
+                yield answer.since_ns, answer
+                return
+            asked = self._last(
+                answer.waker,
+                each.since_ns,
+                answer.ended_ns - 1,
+                lambda other: other.state == "blocked" and other.waker == each.waker,
+            )
+            until_ns = asked.until_ns if asked is not None else each.since_ns
+            yield until_ns, answer
 
     def _last(
         self, tid: int, after_ns: int, until_ns: int, fits: Callable[[StateSlice], bool]
@@ -222,3 +218,11 @@ class _Walk:
 
 def _is_ended_poll(each: StateSlice) -> bool:
     return each.state == "blocked" and each.reason in POLLS and each.ended_ns > 0
+
+
+def _for_answer(poll: StateSlice, answers: Sequence[tuple[int, StateSlice]]) -> StateSlice:
+    """A poll that waited for the answer behind it; for one of no answer others were served."""
+    for asked_ns, answer in answers:
+        if asked_ns < poll.ended_ns <= answer.ended_ns:
+            return replace(poll, waker=answer.waker, gap=answer.gap)
+    return replace(poll, waker=0, gap="serves")

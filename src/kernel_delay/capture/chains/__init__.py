@@ -292,6 +292,8 @@ class Follower:
                 self._peers.note_place(event.process, event.tid, place)
             elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
                 self._peers.note_peer(event.process, event.waker_process)
+                if event.waker in self._states:
+                    self._states[event.waker].woke(event.now_ns)
             states.note(event, place)
         self._looked_ns = session.monotonic_ns()
 

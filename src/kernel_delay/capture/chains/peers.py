@@ -192,19 +192,22 @@ class Peers:
         """Return the slices with those that were waited for.
 
         A wait that a signal or its time-out ends, and that is called again at once, is still for
-        whoever ends it at last.
+        whoever ends it at last; unless the thread woke somebody in between, as by an answer.
         """
         slices = []
-        place, last, ran_ns = None, Ender(), 0
+        place, last, last_ns, ran_ns, woke = None, Ender(), 0, 0, False
         for was in reversed(found):
             own = self.ender(states, was, all_states)
+            ended_ns = 0 if was.lasts else was.until_ns
             if was.state == "blocked":
-                goes_on = was.place == place and ran_ns <= RESUMES_NS and _is_interrupted(was)
-                own = last if goes_on and not own.tid and last.tid else own
-                place, last, ran_ns = was.place, own, 0
+                is_same = was.place == place and ran_ns <= RESUMES_NS and not woke
+                if is_same and _is_interrupted(was) and not own.tid and last.tid:
+                    own, ended_ns = last, last_ns
+                place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
-            slices.append(slice_of(was, own))
+                woke = woke or was.woke
+            slices.append(slice_of(was, own, ended_ns))
         return slices[::-1]
 
     def ender(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import ROOT_REASONS, StateSlice
 from kernel_delay.capture.chains._chain_records import lib
@@ -78,7 +79,8 @@ class Was(Struct, frozen=True):
 
     The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
     process that has the other ends of all files that it polled, the file's lock, or serves its FUSE
-    file system; 0: there are several, or none. `lasts`: it still does that.
+    file system; 0: there are several, or none. `lasts`: it still does that. `woke`: it ran, and
+    woke a thread that is followed.
     """
 
     since_ns: int
@@ -90,6 +92,7 @@ class Was(Struct, frozen=True):
     waker_kind: WakerKind = "unknown"
     awaited: int = 0
     lasts: bool = False
+    woke: bool = False
 
 
 class Ender(NamedTuple):
@@ -118,6 +121,7 @@ class ThreadStates:
         self._taker = 0
         # Who had the CPU when it began to wait for one.
         self._first_taker = 0
+        self._woke_ns = 0
         self.awaited = 0
         self._is_judged = False
 
@@ -157,6 +161,10 @@ class ThreadStates:
         if self._state != "blocked" or self._place is None:
             return False
         return self._place.reason not in ROOT_REASONS
+
+    def woke(self, now_ns: int) -> None:
+        """It woke a thread that is followed."""
+        self._woke_ns = now_ns
 
     def settle(self, place: Place) -> None:
         """It sleeps there, since before it was followed."""
@@ -253,6 +261,8 @@ class ThreadStates:
         if self._since_ns and self._since_ns < now_ns:
             place, awaited = self._place, self.awaited
             was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
+            if self._state == "running" and self._woke_ns >= self._since_ns:
+                was = replace(was, woke=True)
             self.done.append(was)
             if len(self.done) > MOST_SLICES:
                 self._make_room()
@@ -312,8 +322,8 @@ def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
         since_ns += length_ns
 
 
-def slice_of(was: Was, ender: Ender) -> StateSlice:
-    """Return a slice whose sleep that thread ends."""
+def slice_of(was: Was, ender: Ender, ended_ns: int) -> StateSlice:
+    """Return a slice whose sleep that thread ends then; 0: it lasts."""
     reason = was.place.reason if was.place is not None and was.state == "blocked" else None
     if reason == "futex" and was.waker_kind == "hard_irq" and not ender.tid:
         # Nothing else than a time-out ends it there.
@@ -329,5 +339,5 @@ def slice_of(was: Was, ender: Ender) -> StateSlice:
         device,
         syscall,
         ender.gap,
-        0 if was.lasts else was.until_ns,
+        ended_ns,
     )

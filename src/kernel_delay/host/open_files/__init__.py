@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kernel_delay.host._files import ffi, lib
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC, read_comm
+from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
 from kernel_delay.model import FileKind, FilePeer
 
 
@@ -124,6 +124,9 @@ def _protocol(path: str) -> str:
         return ""
 
 
+# Of a process, relatives that are looked at.
+MOST_FAMILY = 64
+
 # The links that are read at most, and the CPU time: 2,000 links take some 20 ms.
 MOST_LINKS = 100_000
 MOST_CPU_S = 0.3
@@ -152,7 +155,8 @@ class Holders(NamedTuple):
 def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> Holders:
     """Return which processes have these ends open.
 
-    Of a socket one is enough, and of pipes all are looked for.
+    Of pipes all are looked for. Of a socket one is enough, with those of its family that inherited
+    it.
 
     Args:
         ends: The ends, and the processes that have the others: of these none is enough, as what
@@ -179,7 +183,27 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
             held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
         for end in held:
             found[end].append(_peer(pid))
+    for end, peers in found.items():
+        if not (end.reads or end.writes):
+            _add_family(end, peers)
     return Holders(found, are_all=True)
+
+
+def _add_family(end: End, peers: list[FilePeer]) -> None:
+    """Add the relatives of those that have an end, as far as they have it too."""
+    known = {peer.pid for peer in peers}
+    for pid in {other for peer in peers for other in _family(peer.pid)} - known:
+        if any(link == end.link and _is_end(path, end) for path, link in links(pid)):
+            peers.append(_peer(pid))
+
+
+def _family(pid: int) -> list[int]:
+    with suppress(OSError):
+        parent = read_stat(pid).parent
+        # Whoever lost its parent has the first process: that has many children.
+        siblings = [parent, *children_of(parent)] if parent > 1 else []
+        return [*siblings, *children_of(pid)][:MOST_FAMILY]
+    return []
 
 
 def processes(likely: Iterable[int] = ()) -> Iterator[int]:
