@@ -715,3 +715,15 @@ def test_the_records_fit_the_schema(tmp_path: Path) -> None:
     assert len(lines) == 7
     for line in lines:
         validator.validate(msgspec.json.decode(line))
+
+
+def test_damage_behind_the_end_is_said_once(tmp_path: Path) -> None:
+    path = record_samples(tmp_path / "a.kdr", ACCOUNTED)
+    for behind in (path.read_bytes(), b"\x28\xb5\x2f\xfdrubbish"):
+        whole = path.read_bytes()
+        (tmp_path / "more.kdr").write_bytes(whole + behind)
+        found, damage = until_damage(tmp_path / "more.kdr")
+        assert len(found) == 1
+        assert damage is not None
+        assert damage.count("more.kdr") == 1
+        assert damage.endswith("the sample before that was read")

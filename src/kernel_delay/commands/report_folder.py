@@ -10,6 +10,7 @@ from kernel_delay.model import Sample
 from kernel_delay.recording.directory import recordings_in
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.reporters import print_message
+from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.rounds import Causes, line
 
 
@@ -26,10 +27,11 @@ def report_folder(folder: Path, args: argparse.Namespace) -> int:
     paths = recordings_in(folder)
     if not paths:
         raise NoInputError(f"{str(folder)!r} has no recordings of rounds: `watch -o` writes them")
+    layout = output_options.as_shown(Layout(color=args.color), output_options.stdout())
     status, causes = os.EX_OK, Causes()
     for path in paths:
         try:
-            damage = _report(path, causes, redact=args.redact)
+            damage = _report(path, causes, layout, redact=args.redact)
         except KernelDelayError as error:
             damage = error
         if damage is not None:
@@ -40,12 +42,13 @@ def report_folder(folder: Path, args: argparse.Namespace) -> int:
     return status
 
 
-def _report(path: Path, causes: Causes, *, redact: bool) -> KernelDelayError | None:
+def _report(path: Path, causes: Causes, layout: Layout, *, redact: bool) -> KernelDelayError | None:
     """Report a record; return why that is not all of it."""
     with open_recording(path, redact=redact) as recording:
         reading = IntactRecords(recording)
         for record in reading:
             if isinstance(record, Sample) and record.round is not None:
-                output_options.print_line(line(record))
+                for text in layout.wrapped(line(record), further="    "):
+                    output_options.print_line(text)
                 causes.add(record)
     return reading.damage

@@ -71,14 +71,17 @@ class RecordingReader:
         decode = _decoder(self.header.command)
         assembly = SampleAssembly()
         for line in self._following():
+            found = None
             with self._naming_damage():
                 record = decode(renamed(line, self.header.format))
                 if isinstance(record, RecordingTrailer):
                     assembly.end()
                     check_trailer(record)
-                    self._end(record)
-                    return
-                found = assembly.take(record, len(line))
+                else:
+                    found = assembly.take(record, len(line))
+            if isinstance(record, RecordingTrailer):
+                self._end(record)
+                return
             if found is not None:
                 self._count(found)
                 yield self._redacted(found)
@@ -139,9 +142,9 @@ class RecordingReader:
     def _end(self, trailer: RecordingTrailer) -> None:
         missing = (trailer.samples - self._samples, trailer.events - self._events)
         if missing != (0, 0):
-            raise InputError("its samples and events are not as many as its trailer says")
+            self._fail_as_damaged("its samples and events are not as many as its trailer says")
         for _ in self._following():
-            raise InputError("it follows the recording's end")
+            self._fail_as_damaged("it follows the recording's end")
         self.trailer = trailer
 
     def _fail_as_foreign(self, reason: str) -> NoReturn:
@@ -151,12 +154,14 @@ class RecordingReader:
         self._fail(f"is damaged: record {self._records}: {printable(reason)}")
 
     def _fail(self, how: str) -> NoReturn:
-        raise InputError(f"{self.name!r} {how}; {self._so_far()} before that were read")
+        raise InputError(f"{self.name!r} {how}; {self._so_far()} read")
 
     def _so_far(self) -> str:
         events = self.header.command in MONITORS
         count, what = (self._events, "event") if events else (self._samples, "sample")
-        return f"{count:,} {what}s" if count != 1 else f"the 1 {what}"
+        if count == 1:
+            return f"the {what} before that was"
+        return f"{count:,} {what}s before that were"
 
 
 class IntactRecords:
