@@ -18,7 +18,7 @@ from kernel_delay.host.open_files import INODE_MASK, End, describe, holders
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.target import PROC
-from kernel_delay.model import Sleep, SleepFile, SleepReason
+from kernel_delay.model import FilePeer, Sleep, SleepFile, SleepReason
 from tests.unit.samples import timed_thread
 
 PID, TID = os.getpid(), threading.get_native_id()
@@ -216,6 +216,16 @@ def test_a_socket_that_siblings_inherited_is_of_several() -> None:
         other.close()
         file = file_of(slept(own.fileno(), "socket_receive", "recvfrom"))
         assert {peer.pid for peer in file.peers} == {first, second}
+
+
+def test_siblings_that_were_not_looked_at_may_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = socket.socketpair()
+    with child_with(other.fileno()) as first, child_with(other.fileno()), own:
+        other.close()
+        end = End("socket:[1]", 1)
+        peers = [FilePeer(first, "")]
+        assert not holders_module._add_family(end, peers, 0.0)
+        assert peers == [FilePeer(first, "")]
 
 
 def test_a_stopped_process_stands_first() -> None:

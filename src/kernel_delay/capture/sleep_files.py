@@ -175,7 +175,9 @@ def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
     return replace(
         found.file,
         peers=tuple(peers[:MOST_PEERS]),
-        more_peers=len(peers) > MOST_PEERS or (is_pipe and not held.are_all),
+        more_peers=len(peers) > MOST_PEERS
+        or (is_pipe and not held.are_all)
+        or found.end in held.cut,
     )
 
 

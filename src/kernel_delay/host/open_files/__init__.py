@@ -146,10 +146,15 @@ class End(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The processes that have each end, and whether all that there are were looked at."""
+    """The processes that have each end.
+
+    `are_all`: all that there are were looked at. `cut`: sockets for which relatives of those that
+    have them were not.
+    """
 
     of: dict[End, list[FilePeer]]
     are_all: bool
+    cut: frozenset[End] = frozenset()
 
 
 def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> Holders:
@@ -168,7 +173,7 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
     for end in ends:
         by_link.setdefault(end.link, []).append(end)
     end_s = time.thread_time() + MOST_CPU_S
-    count = 0
+    count, are_all = 0, True
     for pid in processes(likely):
         if all(
             not (end.reads or end.writes) and any(peer.pid not in askers for peer in found[end])
@@ -176,25 +181,34 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
         ):
             break
         if count > MOST_LINKS or time.thread_time() > end_s:
-            return Holders(found, are_all=False)
+            are_all = False
+            break
         held: set[End] = set()
         for path, link in links(pid):
             count += 1
             held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
         for end in held:
             found[end].append(_peer(pid))
-    for end, peers in found.items():
-        if not (end.reads or end.writes):
-            _add_family(end, peers)
-    return Holders(found, are_all=True)
+    cut = {end for end, peers in found.items() if not _add_family(end, peers, end_s)}
+    return Holders(found, are_all, frozenset(cut))
 
 
-def _add_family(end: End, peers: list[FilePeer]) -> None:
-    """Add the relatives of those that have an end, as far as they have it too."""
+def _add_family(end: End, peers: list[FilePeer], end_s: float) -> bool:
+    """Add the relatives of those that have a socket, as far as they have it too.
+
+    Returns whether all were looked at until then, in this thread's CPU time.
+    """
+    if end.reads or end.writes:
+        return True
     known = {peer.pid for peer in peers}
-    for pid in {other for peer in peers for other in _family(peer.pid)} - known:
-        if any(link == end.link and _is_end(path, end) for path, link in links(pid)):
-            peers.append(_peer(pid))
+    for pid in sorted({other for peer in peers for other in _family(peer.pid)} - known):
+        for path, link in links(pid):
+            if time.thread_time() > end_s:
+                return False
+            if link == end.link and _is_end(path, end):
+                peers.append(_peer(pid))
+                break
+    return True
 
 
 def _family(pid: int) -> list[int]:
