@@ -17,6 +17,7 @@ from tests.integration import kernel_datapath
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.netlink_sockets import tiny_receive_buffers
 from tests.integration.upcall_samples import samples_while
+from tests.workload import wait_until
 
 PACKETS = 50
 
@@ -61,13 +62,23 @@ def test_those_that_fail_are_counted_by_their_error(datapath: Instance) -> None:
 def test_metrics_have_both(datapath: Instance) -> None:
     sent = kernel_datapath.packets(PACKETS, first=44_000)
     too_many = kernel_datapath.packets(PACKETS, first=45_000)
+    all_sent, all_failed = "kernel_delay_upcalls_total", "kernel_delay_failed_upcalls_total"
     with watching(datapath.pid, "--no-stacks") as watch:
         before, lost_before = watch.scrape(), kernel_datapath.lost(datapath)
+
+        def has_all(packets: int) -> bool:
+            # On a slow machine scrapes share figures: a new reading would take too much of a CPU.
+            now = watch.scrape()
+            return packets == sum(
+                now.value(name) - before.value(name) for name in (all_sent, all_failed)
+            )
+
         kernel_datapath.send(datapath, sent)
+        wait_until(lambda: has_all(PACKETS), "the upcalls")
         after_sent = watch.scrape()
         send_too_much(datapath, too_many)
+        wait_until(lambda: has_all(2 * PACKETS), "the others")
         after, lost = watch.scrape(), kernel_datapath.lost(datapath) - lost_before
-    all_sent, all_failed = "kernel_delay_upcalls_total", "kernel_delay_failed_upcalls_total"
     assert after_sent.value(all_sent) - before.value(all_sent) == PACKETS
     assert lost > 0
     assert after.value(all_failed) - before.value(all_failed) == lost
