@@ -17,7 +17,7 @@ from kernel_delay.commands.options.rounds import THRESHOLD_S
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.printable import encodable
-from kernel_delay.recording.directory import recordings_in
+from kernel_delay.recording.directory import no_recordings, recordings_in
 from kernel_delay.recording.reader import IntactRecords, RecordingReader, open_recording
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.rounds import way_of
@@ -105,7 +105,7 @@ def _read_folder(argument: str, part: Part) -> SideRead:
     """Read a folder that `watch -o` wrote; one file that can't be read leaves the others."""
     paths = part.files()
     if not paths:
-        raise NoInputError(f"{part.name!r} has no recordings of rounds: `watch -o` writes them")
+        raise no_recordings(part.name)
     rounds = _Rounds()
     for path in part.of(iter(paths)):
         try:

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from kernel_delay.commands.options import outputs as output_options
-from kernel_delay.errors import KernelDelayError, NoInputError, UsageError
+from kernel_delay.errors import KernelDelayError, UsageError
 from kernel_delay.model import Sample
-from kernel_delay.recording.directory import recordings_in
+from kernel_delay.recording.directory import no_recordings, recordings_in
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.reporters import print_message
 from kernel_delay.reporters.layout import Layout
@@ -26,7 +26,7 @@ def report_folder(folder: Path, args: argparse.Namespace) -> int:
         raise UsageError(f"{folder} is a folder, reported in lines: give a record in it for that")
     paths = recordings_in(folder)
     if not paths:
-        raise NoInputError(f"{str(folder)!r} has no recordings of rounds: `watch -o` writes them")
+        raise no_recordings(str(folder))
     layout = output_options.as_shown(Layout(color=args.color), output_options.stdout())
     status, causes = os.EX_OK, Causes()
     for path in paths:

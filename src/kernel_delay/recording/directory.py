@@ -114,6 +114,11 @@ def recordings_in(folder: Path) -> list[Path]:
         raise NoInputError(f"can't read {str(folder)!r}: {error.strerror}") from None
 
 
+def no_recordings(name: str) -> NoInputError:
+    """Return the error for a folder, as the user called it, that has no recordings of rounds."""
+    return NoInputError(f"{name!r} has no recordings of rounds: `watch -o` writes them")
+
+
 def _name(sample: Sample, *, with_tid: bool = False) -> str:
     """What a Sample's file is called: when its round began, whose it is, how long it is in ms."""
     round_, window = sample.round, sample.window
