@@ -1,6 +1,8 @@
 """`import kernel_delay`: recordings read from Python, and nothing else public."""
 
 import datetime
+import html
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,10 @@ import pytest
 from msgspec import structs
 
 import kernel_delay
+from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
-from kernel_delay.recording.tables import COLUMNS, columns
+from kernel_delay.recording.tables import COLUMNS, TABLES, columns
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, header, record_samples
 from tests.unit.event_samples import EVENTS, WITH_EVENTS
@@ -173,15 +176,119 @@ def test_a_timeline_is_a_table(tmp_path: Path) -> None:
     assert set(frame["sample"]) == {1}
 
 
+def test_findings_are_a_table(tmp_path: Path) -> None:
+    judged = judge(ACCOUNTED)
+    assert judged.verdict
+    recording = kernel_delay.open_recording(record_samples(tmp_path / "a.kdr", EVERYTHING, judged))
+    rows = of_arrow(recording, "verdict")
+    assert [row["text"] for row in rows if row["sample"] == 1] == [
+        finding.text for finding in judged.verdict
+    ]
+    (first, *_) = (row for row in rows if row["sample"] == 1)
+    assert (first["pid"], first["process"]) == (judged.target.pid, judged.target.comm)
+    assert first["share"] == judged.verdict[0].share
+    assert list(recording.to_pandas("verdict").columns) == list(COLUMNS["verdict"])
+
+
+def test_polars_has_the_same_rows(path: Path) -> None:
+    recording = kernel_delay.open_recording(path)
+    for table in TABLES:
+        assert recording.to_polars(table).to_dicts() == of_arrow(recording, table)
+
+
+def test_reprs_are_one_short_line(path: Path) -> None:
+    recording = kernel_delay.open_recording(path)
+    for each in (recording, *recording):
+        assert len(repr(each)) < 120
+        assert "\n" not in repr(each)
+    assert repr(ACCOUNTED) == (
+        f"<Sample of {ACCOUNTED.target.comm} ({ACCOUNTED.target.pid}):"
+        f" {TIMED_WINDOW_NS / 1e6:g} ms, 1 thread, 0 findings, 0 remarks>"
+    )
+
+
+def shown_in_a_notebook(thing: Any) -> str:
+    found: str = thing._repr_html_()
+    return found
+
+
+def test_a_notebook_shows_the_verdict_and_safe_text(path: Path) -> None:
+    (thread,) = ACCOUNTED.threads
+    hostile = structs.replace(thread, name="<script>")
+    judged = judge(structs.replace(ACCOUNTED, threads=(hostile,)))
+    shown = shown_in_a_notebook(judged)
+    assert html.escape(judged.verdict[0].text) in shown
+    assert "<td>50.0</td>" in shown
+    assert "<script>" not in shown
+    recording = shown_in_a_notebook(kernel_delay.open_recording(path))
+    assert recording.count("<tr>") == 1 + 3
+
+
+def test_threads_that_a_notebook_has_no_room_for_are_counted() -> None:
+    threads = tuple(timed_thread(tid, f"t{tid}", user=100) for tid in range(1, 41))
+    sample = bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS))
+    shown = shown_in_a_notebook(sample)
+    assert "10 more threads are not shown" in shown
+    assert shown.count("<tr>") == 1 + 30
+
+
+def test_the_report_is_that_of_the_command(path: Path) -> None:
+    recording = kernel_delay.open_recording(path)
+    for options, summary in (([], False), (["--summary"], True)):
+        command = [sys.executable, "-m", "kernel_delay", "report", *options, str(path)]
+        printed = subprocess.check_output(command, text=True)
+        assert kernel_delay.report(recording, summary=summary) == printed
+    assert kernel_delay.report(ACCOUNTED) in kernel_delay.report([EVERYTHING, ACCOUNTED])
+
+
+def test_the_page_is_that_of_the_command(path: Path, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.html", tmp_path / "theirs.html"
+    kernel_delay.html(kernel_delay.open_recording(path), ours)
+    command = [sys.executable, "-m", "kernel_delay", "report", "--html", str(theirs), str(path)]
+    subprocess.check_output(command)
+    assert ours.read_text() == theirs.read_text()
+    assert stat.S_IMODE(ours.stat().st_mode) == 0o600
+    kernel_delay.html(ACCOUNTED, ours)
+    assert "handler1" in ours.read_text()
+
+
+def test_the_comparison_is_that_of_the_command(tmp_path: Path) -> None:
+    slower = structs.replace(ACCOUNTED, threads=(timed_thread(1, "handler1", user=100, ready=350),))
+    before = record_samples(tmp_path / "before.kdr", *[ACCOUNTED] * 5)
+    after = record_samples(tmp_path / "after.kdr", *[slower] * 5)
+    comparison = kernel_delay.compare(before, after)
+    command = [sys.executable, "-m", "kernel_delay", "compare", str(before), str(after)]
+    assert str(comparison) == subprocess.check_output(command, text=True)
+    kinds = {change.name: change.kind for change in comparison.changes}
+    assert kinds["ready"] == "more"
+    shown = shown_in_a_notebook(comparison)
+    assert "<td>ready</td>" in shown.replace(' style="text-align: left"', "")
+    comparison.html(tmp_path / "page.html")
+    assert '"handler' in (tmp_path / "page.html").read_text()
+    part = kernel_delay.compare(f"{before}@1-2", f"{before}@3-5")
+    assert not [change for change in part.changes if change.kind in ("more", "less")]
+
+
+def test_a_damaged_side_is_an_error(tmp_path: Path) -> None:
+    path = record_samples(tmp_path / "a.kdr", ACCOUNTED, ACCOUNTED)
+    cut = tmp_path / "cut.kdr"
+    cut.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(kernel_delay.KernelDelayError, match="was cut"):
+        kernel_delay.compare(path, cut)
+
+
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     recording = kernel_delay.open_recording(record_samples(tmp_path / "none.kdr"))
     assert recording.to_arrow("syscalls").column_names == list(COLUMNS["syscalls"])
     assert list(recording.to_pandas("threads").columns) == list(COLUMNS["threads"])
-    with pytest.raises(ValueError, match="table must be one of threads, syscalls"):
+    with pytest.raises(ValueError, match="table must be one of threads, verdict, syscalls"):
         recording.to_arrow("calls")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("package", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas")])
+@pytest.mark.parametrize(
+    ("package", "method"),
+    [("pyarrow", "to_arrow"), ("pandas", "to_pandas"), ("polars", "to_polars")],
+)
 def test_without_the_extra_it_says_what_to_install(
     path: Path, monkeypatch: pytest.MonkeyPatch, package: str, method: str
 ) -> None:
@@ -194,6 +301,7 @@ def test_without_the_extra_it_says_what_to_install(
     "arguments",
     [
         {"timeline": True, "accounting": False},
+        {"chains": True, "accounting": False},
         {"seconds": 0},
         {"seconds": float("nan")},
         {"seconds": 1e9},
@@ -213,6 +321,28 @@ def test_so_are_those_of_a_recording(tmp_path: Path, arguments: dict[str, Any]) 
     assert not (tmp_path / "a.kdr").exists()
 
 
+@pytest.mark.parametrize("arguments", [{"threshold": 0}, {"seconds": float("inf")}])
+def test_so_are_those_of_a_watch(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        kernel_delay.watch(1, **arguments)
+
+
+def test_so_are_samples_of_no_window() -> None:
+    with pytest.raises(ValueError, match="samples must be at least 1"):
+        kernel_delay.samples(1, count=0)
+
+
+def test_a_pid_and_a_name_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="leave comm out"):
+        kernel_delay.capture(1, comm="redis-server")
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    for call in (kernel_delay.capture, kernel_delay.samples, kernel_delay.measure):
+        with pytest.raises(TypeError, match="second"):
+            call(second=1)  # type: ignore[call-arg]
+
+
 def test_the_public_names_are_those_of_the_page(project: Path) -> None:
     page = (project / "docs" / "reference" / "api.md").read_text()
     for name in kernel_delay.__all__:
@@ -221,7 +351,8 @@ def test_the_public_names_are_those_of_the_page(project: Path) -> None:
     with pytest.raises(AttributeError, match="no attribute 'trace'"):
         kernel_delay.trace  # noqa: B018
     recording = {name for name in vars(kernel_delay.Recording) if not name.startswith("_")}
-    assert all(f"`{name}" in page for name in (*recording, "path", "header"))
+    comparison = {name for name in vars(kernel_delay.Comparison) if not name.startswith("_")}
+    assert all(f"`{name}" in page for name in (*recording, *comparison, "path", "changes"))
 
 
 def test_importing_it_imports_no_other_package() -> None:

@@ -19,10 +19,10 @@ def target() -> ProcessTarget:
     return find_target(os.getpid())
 
 
-def given(*options: str) -> argparse.Namespace:
+def given(*options: str) -> rounds.RoundRequest:
     parser = argparse.ArgumentParser()
     rounds.add_arguments(parser)
-    return parser.parse_args(options)
+    return rounds.request(parser.parse_args(options))
 
 
 def planned(target: ProcessTarget, *options: str) -> RoundPlan:
@@ -43,6 +43,10 @@ def test_a_second_is_long_and_there_is_no_timeline(target: ProcessTarget) -> Non
 def test_a_timeline_is_as_long_as_is_asked(target: ProcessTarget) -> None:
     assert planned(target, "--timeline").max_slices == rounds.SLICES
     assert planned(target, "--timeline", "--max-slices", "64").max_slices == 64
+
+
+def test_defaults_of_the_options_are_those_of_a_request() -> None:
+    assert given() == rounds.RoundRequest()
 
 
 def test_slices_of_no_timeline_are_refused(target: ProcessTarget) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
-from kernel_delay.errors import InputError, naming
+from kernel_delay.errors import naming
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.analysis.comparison import Comparison
     from kernel_delay.analysis.conditions import Condition
-    from kernel_delay.commands.compare_inputs import SideRead
     from kernel_delay.reporters.comparison_sides import Side
 
 CHANGED = 1
@@ -50,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and judge the conditions."""
     from kernel_delay.analysis.conditions import parse_condition
-    from kernel_delay.commands.compare_inputs import parse_part, read_side
+    from kernel_delay.commands.compare_inputs import compare_sides, parse_part, read_side
 
     conditions = [parse_condition(text) for text in args.conditions]
     for side in (args.before, args.after):
         output_options.refuse_inputs(parse_part(side).files(), (args.html,))
     before, after = read_side(args.before), read_side(args.after)
-    comparison = _compare(before, after)
+    comparison = compare_sides(before, after)
     _report(args, before.side, after.side, comparison)
     if args.html is not None:
         _write_page(args.html, before.side, after.side, comparison)
@@ -64,32 +63,6 @@ def run(args: argparse.Namespace) -> int:
     for damage in damages:
         print_message(str(damage))
     return damages[0].exit_code if damages else _judge(conditions, comparison)
-
-
-def _compare(before: "SideRead", after: "SideRead") -> "Comparison":
-    """Compare what is of one kind; InputError for what is not."""
-    from kernel_delay.analysis.comparison import compare
-    from kernel_delay.analysis.figures import Figures
-    from kernel_delay.analysis.round_comparison import compare_rounds
-    from kernel_delay.analysis.round_figures import RoundFigures
-
-    one, other = before.figures, after.figures
-    if isinstance(one, Figures) and isinstance(other, Figures):
-        return compare(one, other)
-    if isinstance(one, RoundFigures) and isinstance(other, RoundFigures):
-        _check_ways(before.side, after.side)
-        return compare_rounds(one, other)
-    raise InputError(
-        "rounds of watch can't be compared with windows of capture: give two recordings of one"
-        " command"
-    )
-
-
-def _check_ways(before: "Side", after: "Side") -> None:
-    if before.rounds and after.rounds and before.rounds.way != after.rounds.way:
-        raise InputError(
-            f"rounds from {before.rounds.way} can't be compared with those from {after.rounds.way}"
-        )
 
 
 def _judge(conditions: "list[Condition]", comparison: "Comparison") -> int:

@@ -1,4 +1,4 @@
-"""What `compare` compares: windows of a capture, or long rounds of one recording or of a folder."""
+"""What `compare` compares: windows of a capture, or long rounds of a recording or a folder."""
 
 import re
 from argparse import ArgumentTypeError
@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from kernel_delay.analysis.comparison import Comparison, compare
 from kernel_delay.analysis.figures import Figures
 from kernel_delay.analysis.processes import merged
+from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
 from kernel_delay.commands.options import arguments
@@ -83,6 +85,27 @@ def read_side(argument: str) -> SideRead:
                 rounds.read(recording, part)
                 return rounds.side(argument)
         raise _unfit(recording)
+
+
+def compare_sides(before: SideRead, after: SideRead) -> Comparison:
+    """Compare what is of one kind; InputError for what is not."""
+    one, other = before.figures, after.figures
+    if isinstance(one, Figures) and isinstance(other, Figures):
+        return compare(one, other)
+    if isinstance(one, RoundFigures) and isinstance(other, RoundFigures):
+        _check_ways(before.side, after.side)
+        return compare_rounds(one, other)
+    raise InputError(
+        "rounds of watch can't be compared with windows of capture: give two recordings of one"
+        " command"
+    )
+
+
+def _check_ways(before: Side, after: Side) -> None:
+    if before.rounds and after.rounds and before.rounds.way != after.rounds.way:
+        raise InputError(
+            f"rounds from {before.rounds.way} can't be compared with those from {after.rounds.way}"
+        )
 
 
 def _unfit(recording: RecordingReader) -> InputError:

@@ -202,13 +202,13 @@ def _attach(
     from kernel_delay.capture.rounds.watch import Watch
     from kernel_delay.host.target import DEFAULT_COMM
 
-    room = args.memory_mib * MIB
+    request, room = round_options.request(args), args.memory_mib * MIB
     report.begin(target, _folder(args, target), _log(args, target, stack), stack)
     watch = stack.enter_context(
         Watch(
             target,
-            round_options.plan(args, target, room),
-            round_options.events(args, room),
+            round_options.plan(request, target, room),
+            round_options.events(request, room),
             print_message,
             totals=report.exporter is not None,
             open_upcall_counters=_upcall_counters(report),

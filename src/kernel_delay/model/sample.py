@@ -7,12 +7,13 @@ these. All times are integers in nanoseconds; those named `…_ns` that are
 points in time are CLOCK_MONOTONIC.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import SystemState
+from kernel_delay.model.notebook import items, section, table
 from kernel_delay.model.packet_losses import PacketLosses
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
@@ -191,6 +192,66 @@ class Sample(Struct, frozen=True):
     processes: int = 1
     unseen: tuple[Unseen, ...] = ()
     packet_losses: PacketLosses | None = None
+
+    def __repr__(self) -> str:
+        """Say of what it is; all fields are for `msgspec.structs.asdict()`."""
+        return f"<Sample of {self._title()}>"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the threads in a notebook, those that it is about first."""
+        place = {finding.tid: place for place, finding in reversed([*enumerate(self.verdict)])}
+        threads = sorted(
+            self.threads,
+            key=lambda thread: (place.get(thread.tid, len(place)), -_lost_ns(thread)),
+        )
+        rows = [
+            (str(thread.tid), thread.name, *_percentages(thread, self.window.duration_ns))
+            for thread in threads[:_SHOWN_THREADS]
+        ]
+        texts = [finding.text for finding in self.verdict]
+        if len(threads) > _SHOWN_THREADS:
+            texts.append(f"{len(threads) - _SHOWN_THREADS:,} more threads are not shown.")
+        return section(self._title(), items(texts), table(("TID", "THREAD", *_SHOWN_TIMES), rows))
+
+    def _title(self) -> str:
+        target, window = self.target, self.window
+        remarks = sum(finding.remark for finding in self.verdict)
+        counts = (
+            _counted(len(self.threads), "thread"),
+            _counted(len(self.verdict) - remarks, "finding"),
+            _counted(remarks, "remark"),
+        )
+        time = f"{window.duration_ns / 1e6:,.6g} ms"
+        return f"{target.comm} ({target.pid}): {', '.join((time, *counts))}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+_SHOWN_THREADS = 30
+
+_SHOWN_TIMES = {
+    "USER %": "user_ns",
+    "KERNEL %": "kernel_ns",
+    "READY %": "ready_ns",
+    "BLOCKED %": "blocked_ns",
+    "STOPPED %": "stopped_ns",
+}
+
+
+def _lost_ns(thread: Thread) -> int:
+    time = thread.time
+    return 0 if time is None else time.ready_ns + time.blocked_ns + time.stopped_ns
+
+
+def _percentages(thread: Thread, window_ns: int) -> Iterator[str]:
+    """Yield the parts of a thread's time that a notebook shows; of several threads their mean."""
+    for name in _SHOWN_TIMES.values():
+        if thread.time is None or not window_ns:
+            yield "not known"
+        else:
+            yield f"{100 * getattr(thread.time, name) / (window_ns * thread.threads):.1f}"
 
 
 class SkippedWindow(Struct, frozen=True):

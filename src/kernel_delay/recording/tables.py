@@ -1,4 +1,4 @@
-"""Samples as tables: a row for each thread, system call or event, for pyarrow and pandas.
+"""Samples as tables: a row for each thread, finding, call or event, for pyarrow and the like.
 
 They are made column by column: row by row takes five times as long.
 """
@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from msgspec import Struct
 
 from kernel_delay.errors import UnavailableError
-from kernel_delay.model import Sample, SyscallStats, Thread, ThreadTime
+from kernel_delay.model import Finding, Sample, SyscallStats, Thread, ThreadTime
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
 
-Table = Literal["threads", "syscalls", "syscall_events", "timeline"]
+Table = Literal["threads", "verdict", "syscalls", "syscall_events", "timeline"]
 TABLES: tuple[Table, ...] = get_args(Table)
 
-Kind = Literal["int", "str", "bool", "time"]
+Kind = Literal["int", "float", "str", "bool", "time"]
 Row = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
 """The values of each column, by its name: those of a row are at the same place in all."""
@@ -59,6 +60,22 @@ _OF_THREADS: dict[str, Kind] = {
 COLUMNS: Mapping[Table, Mapping[str, Kind]] = MappingProxyType(
     {
         "threads": _OF_THREADS,
+        "verdict": {
+            "sample": "int",
+            "start_time": "time",
+            "pid": "int",
+            "process": "str",
+            "rule": "str",
+            "who": "str",
+            "share": "float",
+            "tid": "int",
+            "remark": "bool",
+            "text": "str",
+            "sentence": "str",
+            "advice": "str",
+            "without_least_ns": "int",
+            "without_most_ns": "int",
+        },
         "syscalls": {
             "sample": "int",
             "tid": "int",
@@ -111,6 +128,7 @@ def to_arrow(samples: Iterable[Sample], table: Table) -> "pyarrow.Table":
         raise _not_installed("to_arrow()", "pyarrow", "arrow") from None
     types: dict[Kind, pyarrow.DataType] = {
         "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
         "str": pyarrow.string(),
         "bool": pyarrow.bool_(),
         "time": pyarrow.timestamp("us", tz="UTC"),
@@ -129,7 +147,13 @@ def to_pandas(samples: Iterable[Sample], table: Table) -> "pandas.DataFrame":
     except ModuleNotFoundError:
         raise _not_installed("to_pandas()", "pandas", "pandas") from None
     # Int64, with a capital, has missing values.
-    types = {"int": "Int64", "str": "string", "bool": "boolean", "time": "datetime64[us, UTC]"}
+    types = {
+        "int": "Int64",
+        "float": "Float64",
+        "str": "string",
+        "bool": "boolean",
+        "time": "datetime64[us, UTC]",
+    }
     kinds = COLUMNS[table]
     frames = [
         pandas.DataFrame(
@@ -139,6 +163,17 @@ def to_pandas(samples: Iterable[Sample], table: Table) -> "pandas.DataFrame":
     ]
     empty = {name: pandas.Series([], dtype=types[kind]) for name, kind in kinds.items()}
     return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(empty)
+
+
+def to_polars(samples: Iterable[Sample], table: Table) -> "polars.DataFrame":
+    """The table for polars. Raises UnavailableError where that is not installed."""
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise _not_installed("to_polars()", "polars", "polars") from None
+    frame = polars.from_arrow(to_arrow(samples, table))
+    assert isinstance(frame, polars.DataFrame)
+    return frame
 
 
 def columns(number: int, sample: Sample, table: Table) -> Iterator[Columns]:
@@ -153,6 +188,9 @@ def columns(number: int, sample: Sample, table: Table) -> Iterator[Columns]:
         case "threads":
             for threads in in_parts(sample.threads):
                 yield thread_columns(number, sample, threads)
+        case "verdict":
+            for findings in in_parts(sample.verdict):
+                yield finding_columns(number, sample, findings)
         case "syscalls":
             for calls in in_parts(calls_of(sample)):
                 yield call_columns(number, calls)
@@ -198,6 +236,16 @@ def thread_columns(number: int, sample: Sample, threads: Sequence[Thread]) -> Co
         ],
         **intervals,
     }
+
+
+def finding_columns(number: int, sample: Sample, findings: Sequence[Finding]) -> Columns:
+    """Return the columns of some findings of a Sample. Arguments as of columns()."""
+    of_sample = {
+        "start_time": sample.window.start_time,
+        "pid": sample.target.pid,
+        "process": sample.target.comm,
+    }
+    return {**_numbered(number, findings, "verdict"), **same(of_sample, len(findings))}
 
 
 def calls_of(sample: Sample) -> Iterator[Call]:

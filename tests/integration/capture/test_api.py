@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,107 @@ def test_a_recording_from_python_is_one_of_the_command(pid: int, tmp_path: Path)
     assert len(reported.stdout.splitlines()) == 2
 
 
+def test_samples_are_measured_until_the_loop_is_left(pid: int) -> None:
+    found = []
+    for sample in kernel_delay.samples(pid, seconds=0.1):
+        found.append(sample)
+        if len(found) == 3:
+            break
+    starts = [sample.window.start_ns for sample in found]
+    assert starts == sorted(set(starts))
+    # Nothing is left attached: what was measured can be measured again.
+    assert kernel_delay.capture(pid, seconds=0.1).threads
+
+
+def test_several_processes_have_a_sample_each(measurable: None) -> None:
+    with running_twice() as pids:
+        found = list(kernel_delay.samples(pids, seconds=0.1, count=2))
+        assert [sample.target.pid for sample in found] == sorted(pids) * 2
+        by_name = list(kernel_delay.samples(comm="kd-api-twice", seconds=0.1, count=1))
+        assert {sample.target.pid for sample in by_name} == set(pids)
+        with pytest.raises(kernel_delay.KernelDelayError, match="selects 2 processes"):
+            kernel_delay.capture(comm="kd-api-twice")
+
+
+@contextmanager
+def running_twice() -> Iterator[list[int]]:
+    """Two processes of one name that sleep."""
+    command = ["bash", "-c", "printf kd-api-twice >/proc/self/comm; echo; read -r"]
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(2)
+        ]
+        for process in started:
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield [process.pid for process in started]
+        for process in started:
+            process.communicate(b"\n")
+
+
+def test_children_are_measured_with_their_parent(measurable: None) -> None:
+    # A program in the background has no standard input of its own.
+    command = ["bash", "-c", "exec 3<&0; cat <&3 & echo; wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        found = list(kernel_delay.samples(parent.pid, children=True, seconds=0.1, count=1))
+        assert len(found) == 2
+        parent.communicate(b"\n")
+
+
+def test_single_calls_are_of_one_process(pid: int) -> None:
+    with pytest.raises(ValueError, match="syscall_events are of one process"):
+        kernel_delay.samples(pid, children=True, syscall_events=True)
+
+
+def test_a_program_is_measured_to_its_end(
+    measurable: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = "import os; print('hello', flush=True); [os.getppid() for _ in range(50)]; os._exit(3)"
+    result = kernel_delay.run([sys.executable, "-c", script])
+    assert result.status == 3
+    assert result.sample.window.ended_by == "exit"
+    calls = {call.name: call.count for thread in result.sample.threads for call in thread.syscalls}
+    assert calls["getppid"] == 50
+    assert capfd.readouterr().out == "hello\n"
+
+
+def test_a_program_that_is_not_there_is_one_line(measurable: None) -> None:
+    with pytest.raises(kernel_delay.KernelDelayError, match="can't run no-such") as error:
+        kernel_delay.run(["no-such-program"])
+    assert error.value.exit_code == 127
+
+
+def test_threads_can_run_programs_at_once(measurable: None) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        results = list(threads.map(lambda _: kernel_delay.run(["sleep", "0.2"]), range(3)))
+    assert [result.status for result in results] == [0, 0, 0]
+    assert {result.sample.target.comm for result in results} == {"sleep"}
+
+
+def test_a_long_round_is_yielded_when_it_is_over(measurable: None) -> None:
+    loop = "import select, time\nwhile True: select.select([], [], [], 0.01); time.sleep(0.3)"
+    with subprocess.Popen([sys.executable, "-c", loop]) as process:
+        sample = next(iter(kernel_delay.watch(process.pid, threshold=0.2)))
+        process.kill()
+    assert sample.round is not None
+    assert sample.window.duration_ns >= 300_000_000
+    assert any("clock_nanosleep" in finding.text for finding in sample.verdict)
+
+
+def test_a_watch_ends_with_its_time(pid: int) -> None:
+    assert list(kernel_delay.watch(pid, threshold=60, seconds=0.2)) == []
+
+
+def test_chains_are_followed_where_asked_for(pid: int) -> None:
+    sample = kernel_delay.capture(pid, seconds=0.2, chains=True)
+    assert sample.threads[0].chain is not None
+
+
 def test_a_block_of_this_process_is_measured(measurable: None) -> None:
     with kernel_delay.measure() as measured:
         for _ in range(1_000):
@@ -99,7 +202,7 @@ def test_the_examples_of_the_page_run(
 ) -> None:
     page = (project / "docs" / "reference" / "api.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 10
     monkeypatch.chdir(tmp_path)
     for number, example in enumerate(examples):
         if "cut.kdr" in example:

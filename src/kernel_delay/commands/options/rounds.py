@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import UsageError
@@ -23,6 +25,10 @@ MIB = 1 << 20
 
 # As Open vSwitch logs it.
 THRESHOLD_S = "1"
+THRESHOLD_NS = 1_000_000_000
+
+GAP_NS = 100_000_000
+PMD_GAP_NS = 1_000_000
 
 # Of a round's timeline.
 SLICES = 1024
@@ -36,6 +42,37 @@ RECORDS_SHARE = 4
 TIMELINES_SHARE = 2
 STACKS_SHARE = 8
 STACK_BYTES = 32 << 10
+
+
+class RoundRequest(Struct, frozen=True, kw_only=True):
+    """What the options say.
+
+    Attributes:
+        threshold_ns: The length from which on a round is recorded.
+        gap_ns: For how long after a record only longer rounds are.
+        pmd_gap_ns: How long a PMD thread is off its CPU at least to be recorded.
+        start_trigger: What starts a round, in place of the return of a poll. None: that return.
+        stop_trigger: What ends it then.
+        stacks: Take stacks.
+        chains: Follow whom the threads wait for.
+        timeline: Keep what happened in order.
+        max_slices: How much of that. None: SLICES.
+    """
+
+    threshold_ns: int = THRESHOLD_NS
+    gap_ns: int = GAP_NS
+    pmd_gap_ns: int = PMD_GAP_NS
+    start_trigger: str | None = None
+    stop_trigger: str | None = None
+    stacks: bool = True
+    chains: bool = False
+    timeline: bool = False
+    max_slices: int | None = None
+
+
+def request(args: argparse.Namespace) -> RoundRequest:
+    """Return what the options say."""
+    return RoundRequest(**{name: getattr(args, name) for name in RoundRequest.__struct_fields__})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,34 +142,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def plan(args: argparse.Namespace, target: "ProcessTarget", room: int) -> "RoundPlan":
-    """What is recorded of this process, by the options, in `room` bytes of memory and no more."""
+def plan(request: RoundRequest, target: "ProcessTarget", room: int) -> "RoundPlan":
+    """What is recorded of this process, in `room` bytes of memory and no more."""
     from msgspec.structs import replace
 
     from kernel_delay.capture.plan import RoundPlan
     from kernel_delay.openvswitch.log import PMD_NAME, ROUND_POLLS, is_open_vswitch
 
-    if args.max_slices is not None and not args.timeline:
+    if request.max_slices is not None and not request.timeline:
         raise UsageError("--max-slices limits a timeline: add --timeline")
-    max_slices = _slices(args.max_slices or SLICES, room) if args.timeline else None
+    max_slices = _slices(request.max_slices or SLICES, room) if request.timeline else None
     rounds = RoundPlan(
-        args.threshold_ns,
-        args.gap_ns,
+        request.threshold_ns,
+        request.gap_ns,
         max_slices=max_slices,
         record_bytes=room // RECORDS_SHARE,
         timeline_bytes=room // TIMELINES_SHARE,
         most_late=MOST_LATE,
-        chains=args.chains,
+        chains=request.chains,
     )
-    if args.start_trigger is not None:
-        start = window_options.trigger_points(args.start_trigger, target.pid)
-        stop = window_options.trigger_points(args.stop_trigger, target.pid)
+    if request.start_trigger is not None and request.stop_trigger is not None:
+        start = window_options.trigger_points(request.start_trigger, target.pid)
+        stop = window_options.trigger_points(request.stop_trigger, target.pid)
         rounds = replace(rounds, start=start, stop=stop)
         _check_triggers(rounds)
         return rounds
     if not is_open_vswitch(target.comm):
         return rounds
-    gap_ns = max(args.pmd_gap_ns, 1)
+    gap_ns = max(request.pmd_gap_ns, 1)
     return replace(rounds, polls=ROUND_POLLS, off_cpu_round_ns=gap_ns, off_cpu_name=PMD_NAME)
 
 
@@ -160,13 +197,13 @@ def _check_triggers(rounds: "RoundPlan") -> None:
             )
 
 
-def events(args: argparse.Namespace, room: int) -> "EventPlan | None":
+def events(request: RoundRequest, room: int) -> "EventPlan | None":
     """Which single calls are kept, with their stacks; None: none."""
     from kernel_delay.capture.plan import EventPlan
 
-    if not args.stacks:
+    if not request.stacks:
         return None
-    shortest_ns = max(args.threshold_ns // 10, SHORTEST_CALL_NS)
+    shortest_ns = max(request.threshold_ns // 10, SHORTEST_CALL_NS)
     return EventPlan(
         shortest_ns,
         max_events=MOST_EVENTS,
