@@ -13,7 +13,6 @@ from typing import Literal
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import SystemState
-from kernel_delay.model.notebook import items, section, table
 from kernel_delay.model.packet_losses import PacketLosses
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
@@ -199,6 +198,9 @@ class Sample(Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Show the verdict and the threads in a notebook, those that it is about first."""
+        # No command needs it.
+        from kernel_delay.model.notebook import items, section, table
+
         place = {finding.tid: place for place, finding in reversed([*enumerate(self.verdict)])}
         threads = sorted(
             self.threads,
