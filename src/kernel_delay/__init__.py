@@ -311,6 +311,10 @@ def compare(before: "str | os.PathLike[str]", after: "str | os.PathLike[str]") -
     return Comparison(before, after)
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
 def __getattr__(name: str) -> object:
     match name:
         case "Recording":

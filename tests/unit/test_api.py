@@ -199,7 +199,7 @@ def test_polars_has_the_same_rows(path: Path) -> None:
 def test_reprs_are_one_short_line(path: Path) -> None:
     recording = kernel_delay.open_recording(path)
     for each in (recording, *recording):
-        assert len(repr(each)) < 120
+        assert len(repr(each)) < len(recording.path) + 120
         assert "\n" not in repr(each)
     assert repr(ACCOUNTED) == (
         f"<Sample of {ACCOUNTED.target.comm} ({ACCOUNTED.target.pid}):"
@@ -304,6 +304,7 @@ def test_without_the_extra_it_says_what_to_install(
         {"chains": True, "accounting": False},
         {"seconds": 0},
         {"seconds": float("nan")},
+        {"seconds": "1ms"},
         {"seconds": 1e9},
         {"shortest_ns": -1},
         {"stacks": "lbr"},
@@ -335,6 +336,18 @@ def test_so_are_samples_of_no_window() -> None:
 def test_a_pid_and_a_name_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="leave comm out"):
         kernel_delay.capture(1, comm="redis-server")
+
+
+@pytest.mark.parametrize("pid", ["1", 1.5])
+def test_a_pid_is_a_whole_number(pid: Any) -> None:
+    with pytest.raises(ValueError, match="pid must be a whole number"):
+        kernel_delay.capture(pid)
+    with pytest.raises(ValueError, match="pid must be a whole number"):
+        kernel_delay.samples([pid])
+
+
+def test_dir_has_the_public_names() -> None:
+    assert set(dir(kernel_delay)) == {*kernel_delay.__all__, "__version__"}
 
 
 def test_an_unknown_option_is_a_type_error() -> None:

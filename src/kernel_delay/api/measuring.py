@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import Targets
 
 
+def _check_seconds(name: str, value: float) -> None:
+    if not isinstance(value, int | float) or not 0 < value <= LONGEST_S:
+        raise ValueError(f"{name} must be more than 0 and at most {LONGEST_S}, not {value!r}")
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """What is measured, and how. Raises ValueError for what is out of range.
 
@@ -36,10 +41,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError for what is out of its range, or excludes something else."""
-        if not 0 < self.seconds <= LONGEST_S:
-            raise ValueError(
-                f"seconds must be more than 0 and at most {LONGEST_S}, not {self.seconds}"
-            )
+        _check_seconds("seconds", self.seconds)
         if self.shortest_ns < 0:
             raise ValueError(f"shortest_ns must be at least 0, not {self.shortest_ns}")
         if self.stacks not in ("dwarf", "fp", "none"):
@@ -80,10 +82,12 @@ def requested(options: Mapping[str, Any]) -> tuple[Names, Options]:
 
 
 def pids_of(pid: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the PIDs that are given: none, one, or several."""
-    if pid is None:
-        return ()
-    return (pid,) if isinstance(pid, int) else tuple(pid)
+    """Return the PIDs that are given: none, one, or several. Raises ValueError for others."""
+    pids = () if pid is None else (pid,) if isinstance(pid, int | str | float) else tuple(pid)
+    for each in pids:
+        if not isinstance(each, int):
+            raise ValueError(f"pid must be a whole number, not {each!r}")
+    return pids
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -96,9 +100,8 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raise ValueError for what is out of its range."""
         for name in ("threshold", "seconds"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= LONGEST_S:
-                raise ValueError(f"{name} must be more than 0 and at most {LONGEST_S}, not {value}")
+            if (value := getattr(self, name)) is not None:
+                _check_seconds(name, value)
 
 
 OnOpen = Callable[[int], None]
@@ -129,7 +132,7 @@ def run(command: Sequence[str], user: str | None, options: Options) -> tuple[Sam
     from kernel_delay.host.program import StartedProgram
     from kernel_delay.host.target import Targets
 
-    _prepare()
+    _preparation()()
     windows = WindowPlan(sample_time_ns=_ns(options.seconds), start=EXEC)
     with StartedProgram(command, user) as program:
         session = _session(Targets((program.target,)), windows, options, lambda epoch: program.go())
@@ -194,30 +197,36 @@ def watch(pid: int | None, names: Names, options: WatchOptions) -> Iterator[Samp
 
 def _one(pid: int | None, names: Names) -> "Targets":
     """The only process, on a machine that lets it be measured. Raises KernelDelayError."""
+    prepare = _preparation()
     from kernel_delay.host.selection import find_one
     from kernel_delay.host.target import Targets
 
-    target = find_one(names.selection(() if pid is None else (pid,)))
-    _prepare()
+    target = find_one(names.selection(pids_of(pid)))
+    prepare()
     return Targets((target,))
 
 
 def _several(pids: tuple[int, ...], names: Names, *, children: bool) -> "Targets":
     """The processes, on a machine that lets them be measured. Raises KernelDelayError."""
+    prepare = _preparation()
     from kernel_delay.host.selection import find_all
     from kernel_delay.host.target import Targets
 
     found = find_all(names.selection(pids))
-    _prepare()
+    prepare()
     return Targets(found, children)
 
 
-def _prepare() -> None:
+def _preparation() -> Callable[[], None]:
+    """Return what looks at the machine; where nothing was compiled that is an error at once."""
     from kernel_delay.host import preflight
     from kernel_delay.loader.base import start_log
 
-    preflight.check()
-    start_log(-1)
+    def prepare() -> None:
+        preflight.check()
+        start_log(-1)
+
+    return prepare
 
 
 def _windows(options: Options, count: int, interval: float) -> "WindowPlan":

@@ -137,7 +137,8 @@ struct thread {
 	__u64 handler_end_ns; /* when a signal's handler ended in it first, 0 */
 	__u32 is_charged; /* more was in the round, or the next, than calls and the program */
 	__u16 round_is_retry; /* as in begin_round() */
-	__u16 polls;
+	__u8 polls;
+	__u8 loops_otherwise; /* its round began with another call than poll(2) */
 	__u32 reports_off_cpu_rounds; /* in place of rounds: it is not there to poll */
 	__u32 is_renewed; /* its record is being made one of its newest round */
 	__u32 is_interrupted; /* one was charged to it, see round_end_ns() */

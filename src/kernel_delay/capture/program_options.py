@@ -5,7 +5,7 @@ Each is as it is for as long as the programs run, and a constant to the verifier
 
 import mmap
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kernel_delay.capture.plan import COPYING, EXEC, WALKING, EventPlan, Plan, RoundPlan, WindowPlan
@@ -34,6 +34,7 @@ from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.kernel_names import (
     FILE_CALLS,
+    FILE_POLLS,
     FUTEXES,
     HANDLERS_ENDS,
     POLLS,
@@ -122,6 +123,11 @@ def _kernel_features() -> KernelFeatures:
         raise refusal(error) from error
 
 
+def native(name: str) -> Iterator[Syscall]:
+    """Yield the calls of that name but the 32-bit ones, which have their arguments elsewhere."""
+    return (call for call in syscalls(name) if call.abi is None)
+
+
 class ProgramOptions:
     """capture.bpf.c as it is to be loaded, set in an object that is open.
 
@@ -203,9 +209,7 @@ class ProgramOptions:
         for name in HANDLERS_ENDS:
             self._set_flag(lib.SYSCALL_ENDS_HANDLER, syscalls(name))
         for name in FILE_CALLS:
-            # A 32-bit call has its arguments elsewhere.
-            native = (call for call in syscalls(name) if call.abi is None)
-            self._set_flag(lib.SYSCALL_HAS_FILE, native)
+            self._set_flag(lib.SYSCALL_HAS_FILE, native(name))
 
     def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
         flags = self.struct().syscall_flags
@@ -324,6 +328,8 @@ class ProgramOptions:
         for flag, names in flags.items():
             for name in names:
                 self._set_flag(flag, syscalls(name))
+        for name in FILE_POLLS:
+            self._set_flag(lib.SYSCALL_POLLS_FILES, native(name))
 
     def _set_totals(self, *, are_kept: bool) -> None:
         self._object.program("dump_totals").autoload = are_kept

@@ -18,6 +18,9 @@ POLLS = (
     "pselect6_time64",
 )
 
+# Those of an array of files, which their second argument counts.
+FILE_POLLS = ("poll", "ppoll")
+
 FUTEXES = ("futex", "futex_time64")
 
 # May wait, by its arguments.

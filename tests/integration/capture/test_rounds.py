@@ -452,6 +452,72 @@ def test_each_kind_of_poll_makes_rounds(start_workload: StartWorkload, name: str
     assert seen["inside"]["total_ns"] <= sum(lengths) <= seen["outside"]["total_ns"]
 
 
+# A loop of each kind that waits for one file, as for an answer that takes a time. A line of
+# input begins it, and one of output is its end.
+WAITS = """
+import os, select, sys, time
+
+def wait(kind, files, seconds):
+    if kind == "epoll":
+        epoll = select.epoll()
+        [epoll.register(file, select.EPOLLIN) for file in files]
+        epoll.poll(seconds)
+    elif kind == "select":
+        select.select(files, [], [], seconds)
+    else:
+        poll = select.poll()
+        [poll.register(file, select.POLLIN) for file in files]
+        poll.poll(seconds * 1000)
+
+loop, files, answer_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+pipes = [os.pipe()[0] for _ in range(files)]
+print(flush=True)
+sys.stdin.readline()
+for _ in range(4):
+    wait(loop, pipes, 0.02)
+    wait("poll", pipes[:1], answer_s)
+wait(loop, pipes, 0.02)
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "files", "expected"),
+    [
+        ("epoll", 1, 4),
+        ("select", 2, 4),
+        # Two polls of a loop of poll(2): which of them is the loop's is not known.
+        ("poll", 2, 0),
+    ],
+)
+def test_wait_for_one_file_belongs_to_the_round(
+    measurable: None, loop: str, files: int, expected: int
+) -> None:
+    answer_ns = 150 * NS_PER_MS
+    command = [sys.executable, "-c", WAITS, loop, str(files), str(answer_ns / 1e9)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def work() -> None:
+            os.write(process.stdin.fileno(), b"\n")  # type: ignore[union-attr]
+            process.stdout.readline()  # type: ignore[union-attr]
+
+        samples, _ = watched(process.pid, work, RoundPlan(threshold_ns=answer_ns))
+        process.communicate(b"\n")
+    polled = [
+        sample
+        for sample in samples
+        if any(
+            sleep.syscall == "poll" and sleep.ns >= answer_ns // 2
+            for sleep in assert_accounted(sample).sleeps
+        )
+    ]
+    assert len(polled) == expected
+
+
 @pytest.mark.parametrize("what", ["fork", "exec", "ring", "alarm", "end"])
 def test_one_round_is_one_record_whatever_happens_in_it(
     start_workload: StartWorkload, what: str

@@ -1,9 +1,7 @@
 """The options that say which rounds are long, and what is kept of one."""
 
 import argparse
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options import windows as window_options
@@ -44,7 +42,7 @@ STACKS_SHARE = 8
 STACK_BYTES = 32 << 10
 
 
-class RoundRequest(Struct, frozen=True, kw_only=True):
+class RoundRequest(NamedTuple):
     """What the options say.
 
     Attributes:
@@ -72,7 +70,7 @@ class RoundRequest(Struct, frozen=True, kw_only=True):
 
 def request(args: argparse.Namespace) -> RoundRequest:
     """Return what the options say."""
-    return RoundRequest(**{name: getattr(args, name) for name in RoundRequest.__struct_fields__})
+    return RoundRequest(**{name: getattr(args, name) for name in RoundRequest._fields})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
