@@ -187,10 +187,16 @@ def profile_lines(sample: Sample, layout: Layout) -> Iterator[str]:
             yield from frame_lines(frame_text(frame), layout)
 
 
+NO_ROUNDS = (
+    "No thread had a round: none polled. Measure threads that do not poll with `kernel-delay -p`,"
+    " or give their rounds with --start-trigger and --stop-trigger."
+)
+
+
 def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     """How all rounds of a process went, and what of the long ones is not recorded."""
     lines = list(table(totals.threads))
-    yield from lines if len(lines) > 1 else ["No thread had a round."]
+    yield from lines if len(lines) > 1 else [NO_ROUNDS]
     if totals.suppressed:
         yield (
             f"{totals.suppressed:,} of {_many(totals.long, 'long round')}"
