@@ -24,6 +24,7 @@ from typing import Any
 PROJECT = Path(__file__).parent.parent
 
 EXTENSIONS = (
+    "kernel_delay.api._block",
     "kernel_delay.host._signals",
     "kernel_delay.capture.chains._chain_records",
     "kernel_delay.capture.syscall_events._events",

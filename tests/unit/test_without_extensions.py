@@ -137,7 +137,9 @@ def test_it_is_read_from_python(python: Run, recording: Path) -> None:
     assert done.stdout == expected.stdout
 
 
-@pytest.mark.parametrize("call", ["capture(1)", "record('a.kdr', 1)"])
+@pytest.mark.parametrize(
+    "call", ["capture(1)", "record('a.kdr', 1)", "samples(1)", "watch(1)", "measure()"]
+)
 def test_measuring_without_extensions_is_an_error_of_ours(python: Run, call: str) -> None:
     script = (
         "import kernel_delay\n"

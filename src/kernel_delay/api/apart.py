@@ -8,19 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
 
-from kernel_delay.api.measuring import Names, Options, capture, run
-from kernel_delay.errors import KernelDelayError
+from kernel_delay.api.measuring import Options, capture_between, run
+from kernel_delay.errors import KernelDelayError, compiled_parts
 from kernel_delay.model import Sample
 from kernel_delay.units import LONGEST_S
 
-_OPEN = b"open\n"
 _CHILD = "import sys; from kernel_delay.api.apart import measure; sys.exit(measure(*sys.argv[1:]))"
 
 
@@ -30,10 +31,19 @@ def endless(**options: Any) -> Options:
 
 
 class Request(Struct, frozen=True):
-    """What the other process is to measure: the process `pid`, or a program if there is none."""
+    """What the other process is to measure.
+
+    Attributes:
+        options: How.
+        pid: The process whose block it is. None: it is to run a program.
+        library: The file of the functions that the process calls where the block begins and ends.
+        command: The program.
+        user: Who it runs as.
+    """
 
     options: Options
     pid: int | None = None
+    library: str = ""
     command: tuple[str, ...] = ()
     user: str | None = None
 
@@ -112,14 +122,27 @@ class Measurement:
 
     sample: Sample
 
+    _entering: ClassVar = threading.Lock()
+
     def __init__(self, options: Options) -> None:
         """Decide what is kept, see `capture()`."""
-        self._request = Request(options, os.getpid())
+        with compiled_parts():
+            import kernel_delay.api._block as _block
+        self._lib = _block.lib
+        self._request = Request(options, os.getpid(), _block.__file__)
+
+    def __repr__(self) -> str:
+        """Say what was measured, if it was."""
+        return f"<Measurement: {getattr(self, 'sample', 'the block has not ended')}>"
 
     def __enter__(self) -> "Measurement":
         """Start to measure. Raises KernelDelayError."""
-        self._child = _Child(self._request, subprocess.DEVNULL)
-        self._child.take()
+        # Another block that begins meanwhile would open this one's window.
+        with self._entering:
+            self._child = _Child(self._request, subprocess.DEVNULL)
+            self._child.take()
+            self._thread = threading.get_ident()
+            self._lib.kernel_delay_block_begins()
         return self
 
     def __exit__(
@@ -129,7 +152,9 @@ class Measurement:
         traceback: TracebackType | None,
     ) -> None:
         """End it. Raises KernelDelayError, unless the block raised something itself."""
-        self._child.interrupt()
+        self._lib.kernel_delay_block_ends()
+        if threading.get_ident() != self._thread:
+            self._child.interrupt()
         try:
             self.sample = _sample_of(self._child.take())
         except KernelDelayError:
@@ -141,7 +166,7 @@ class Measurement:
 
 def run_apart(command: Sequence[str], user: str | None, options: Options) -> Run:
     """Measure a program, in a process of its own. Raises KernelDelayError."""
-    child = _Child(Request(options, None, tuple(command), user))
+    child = _Child(Request(options, command=tuple(command), user=user))
     answer = child.take()
     child.end()
     return Run(_sample_of(answer), answer.status)
@@ -165,7 +190,10 @@ def measure(encoded: str, fd: str) -> int:
         if request.pid is None:
             send(Answer(*run(request.command, request.user, request.options)))
         else:
-            send(Answer(capture(request.pid, Names(), request.options, lambda _: send(Answer()))))
+            function = f"up:{request.library}:kernel_delay_block"
+            triggers = (f"{function}_begins", f"{function}_ends")
+            is_ready = partial(send, Answer())
+            send(Answer(capture_between(request.pid, triggers, request.options, is_ready)))
     except KernelDelayError as error:
         send(Answer(error=str(error), exit_code=error.exit_code))
     return os.EX_OK

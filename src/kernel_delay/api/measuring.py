@@ -114,11 +114,30 @@ _INTERRUPTED = "no window was measured: a signal ended it before it was open"
 
 
 @compiled_parts()
-def capture(
-    pid: int | None, names: Names, options: Options, on_open: OnOpen = lambda epoch: None
-) -> Sample:
+def capture(pid: int | None, names: Names, options: Options) -> Sample:
     """Measure one window of one process. Raises KernelDelayError."""
-    return _only(_judged(_session(_one(pid, names), _windows(options, 1, 0.0), options, on_open)))
+    return _only(_judged(_session(_one(pid, names), _windows(options, 1, 0.0), options)))
+
+
+@compiled_parts()
+def capture_between(
+    pid: int, triggers: tuple[str, str], options: Options, on_ready: Callable[[], None]
+) -> Sample:
+    """Measure between two triggers that one thread hits. Raises KernelDelayError.
+
+    Args:
+        pid: The process.
+        triggers: As --start-trigger and --stop-trigger have them.
+        options: What is measured.
+        on_ready: Called when the triggers are attached.
+    """
+    targets = _one(pid, Names())
+    from kernel_delay.capture.plan import WindowPlan
+    from kernel_delay.commands.options.windows import trigger_points
+
+    start, stop = (trigger_points(text, pid) for text in triggers)
+    windows = WindowPlan(_ns(options.seconds), start=start, stop=stop, same_thread=True)
+    return _only(_judged(_session(targets, windows, options), on_ready))
 
 
 @compiled_parts()
@@ -269,11 +288,12 @@ def _session(
     return Session(targets, windows, session_options)
 
 
-def _judged(session: "Session") -> Iterator[Sample]:
+def _judged(session: "Session", on_ready: Callable[[], None] = lambda: None) -> Iterator[Sample]:
     """Yield its Samples; they are measured for as long as somebody takes them."""
     from kernel_delay.analysis.verdict import judge
 
     with session:
+        on_ready()
         yield from map(judge, session.samples())
 
 

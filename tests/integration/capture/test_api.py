@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -174,6 +175,43 @@ def test_a_block_of_this_process_is_measured(measurable: None) -> None:
     (main,) = (each for each in measured.sample.threads if each.tid == threading.get_native_id())
     assert {call.name: call.count for call in main.syscalls}["getppid"] == 1_000
     assert measured.sample.target.pid == os.getpid()
+
+
+def test_a_blocks_window_is_the_block(measurable: None) -> None:
+    with kernel_delay.measure() as measured:
+        begun_ns = time.monotonic_ns()
+        time.sleep(0.05)
+        ended_ns = time.monotonic_ns()
+    window = measured.sample.window
+    assert window.ended_by == "trigger"
+    assert window.start_ns <= begun_ns < ended_ns <= window.stop_ns
+    (main,) = (each for each in measured.sample.threads if each.tid == threading.get_native_id())
+    # Nothing of what waits for the process that measures is in it.
+    assert {sleep.syscall for sleep in main.sleeps} == {"clock_nanosleep"}
+    assert "Measurement: <Sample of" in repr(measured)
+
+
+def test_threads_measure_blocks_at_once(measurable: None) -> None:
+    def measure(count: int) -> tuple[int, kernel_delay.Sample]:
+        with kernel_delay.measure() as measured:
+            for _ in range(count):
+                os.getppid()
+        return threading.get_native_id(), measured.sample
+
+    counts = (100, 200, 300)
+    with ThreadPoolExecutor(3) as threads:
+        results = list(threads.map(measure, counts))
+    for count, (tid, sample) in zip(counts, results, strict=True):
+        (own,) = (each for each in sample.threads if each.tid == tid)
+        assert {call.name: call.count for call in own.syscalls}["getppid"] == count
+
+
+def test_a_block_may_end_in_another_thread(measurable: None) -> None:
+    measured = kernel_delay.measure()
+    measured.__enter__()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(measured.__exit__, None, None, None).result()
+    assert measured.sample.window.ended_by == "interrupt"
 
 
 def test_an_error_of_the_block_goes_on(measurable: None) -> None:
