@@ -6,12 +6,14 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 
@@ -213,7 +215,9 @@ def test_a_request_byte_by_byte_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "CLIENT_S", 0.3)
+    ahead_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
+    monkeypatch.setattr(clients, "time", clock)
     names = [f"{number}{'x' * 100_000}" for number in range(100)]
     snapshot = replace(full_snapshot(), classes=dict.fromkeys(names, ClassFigures(threads=1)))
     with MetricsServer(LOOPBACK, Access(), lambda: snapshot) as server, ExitStack() as stack:
@@ -221,6 +225,8 @@ def test_an_answer_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         client = stack.enter_context(connect(server))
         client.send(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert client.recv(1) == b"H"
+        assert threading.active_count() > before
+        ahead_s = 2 * clients.CLIENT_S
         wait_until(lambda: threading.active_count() <= before, "the end of the client's thread")
 
 
