@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kernel_delay.capture import windows
 from kernel_delay.capture.threads.task_times import with_scheduling
 from kernel_delay.capture.windows import SHORTEST_NS, Boundaries, Readings
 from kernel_delay.host.system_state import Snapshot, between
@@ -17,14 +18,21 @@ def snapshots() -> Boundaries[Snapshot]:
     return Boundaries(lambda: Snapshot.take(os.getpid()))
 
 
-def read(late_share: float) -> Readings[Snapshot] | None:
-    """What is given of a window that was seen to open so late, as a share of what was seen."""
-    boundaries = snapshots()
-    boundaries.open(1, WINDOW_NS)
-    opened_ns = time.monotonic_ns()
-    time.sleep(0.1)
-    now_ns = time.monotonic_ns()
-    return boundaries.close(1, int(opened_ns - late_share * (now_ns - opened_ns)), now_ns)
+class Clock:
+    """CLOCK_MONOTONIC of the test's own."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(windows, "lib", clock)
+    return clock
 
 
 def test_a_window_is_reported_as_it_was_seen() -> None:
@@ -42,17 +50,28 @@ def test_a_window_is_reported_as_it_was_seen() -> None:
     assert all(use.idle_ns <= (stop_ns - start_ns) * 1.1 for use in found.cpus)
 
 
-def test_window_read_too_late_is_marked_as_late() -> None:
-    seen = read(0.25)
-    assert seen is not None
-    assert seen.is_late
-
-
-def test_window_read_long_after_its_end_is_unreported() -> None:
-    boundaries = snapshots()
+@pytest.mark.parametrize(
+    ("apart_ns", "is_late"),
+    [(WINDOW_NS // 20, False), (WINDOW_NS // 20 + 1, True), (WINDOW_NS, True)],
+)
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_window_read_too_late_is_marked_as_late(
+    clock: Clock, apart_ns: int, is_late: bool, at_the_end: bool
+) -> None:
+    boundaries = Boundaries(lambda: "counters")
+    start_ns = 10 * WINDOW_NS
+    clock.now_ns = start_ns if at_the_end else start_ns + apart_ns
     boundaries.open(1, WINDOW_NS)
-    start_ns = time.monotonic_ns() - 3 * WINDOW_NS
-    assert boundaries.close(1, start_ns, start_ns + WINDOW_NS) is None
+    stop_ns = start_ns + WINDOW_NS
+    clock.now_ns = stop_ns + apart_ns if at_the_end else stop_ns
+    assert boundaries.close(1, start_ns, stop_ns) == Readings("counters", "counters", is_late)
+
+
+def test_window_read_long_after_its_end_is_unreported(clock: Clock) -> None:
+    boundaries = Boundaries(lambda: "counters")
+    boundaries.open(1, WINDOW_NS)
+    clock.now_ns = 2 * WINDOW_NS + 1
+    assert boundaries.close(1, 0, WINDOW_NS) is None
 
 
 def test_short_windows_are_not_looked_at() -> None:
