@@ -9,6 +9,7 @@ import io
 import os
 import re
 import resource
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -270,6 +271,19 @@ def compiled_parts() -> Iterator[None]:
             "nothing of kernel-delay was compiled here: it reads recordings (report, compare), but"
             " cannot measure"
         ) from error
+
+
+def not_installed(what: str, package: str) -> UnavailableError:
+    """Return the error of a Python package that is missing, with the pip that installs it here.
+
+    Args:
+        what: What needs it.
+        package: Its name, as pip has it.
+    """
+    return UnavailableError(
+        f"{what} needs Python's package {package}, which is not installed",
+        f"{sys.executable} -m pip install {package}",
+    )
 
 
 CANDIDATES = 64

@@ -293,7 +293,8 @@ def test_without_the_extra_it_says_what_to_install(
     path: Path, monkeypatch: pytest.MonkeyPatch, package: str, method: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(kernel_delay.KernelDelayError, match="pip install kernel-delay"):
+    remedy = f"{sys.executable} -m pip install {package}"
+    with pytest.raises(kernel_delay.KernelDelayError, match=remedy):
         getattr(kernel_delay.open_recording(path), method)()
 
 

@@ -53,6 +53,12 @@ def test_nanoseconds_may_have_a_unit(text: str, ns: int) -> None:
     assert arguments.nanoseconds(text) == ns
 
 
+@pytest.mark.parametrize("text", ["0.1", "1m", "x"])
+def test_a_fraction_of_nanoseconds_needs_a_unit(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="must be nanoseconds, or have a unit as 1ms"):
+        arguments.nanoseconds(text)
+
+
 def test_pause_may_be_none() -> None:
     assert arguments.pause_ns("0") == 0
 

@@ -343,8 +343,8 @@ def test_without_pyarrow_a_line_says_so(
     recording = record_samples(tmp_path / "a.kdr", ACCOUNTED)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["export", "--parquet", str(tmp_path / "o"), str(recording)]) == os.EX_UNAVAILABLE
-    line = "kernel-delay: Parquet needs pyarrow, which is not installed: pip install"
-    assert capsys.readouterr().err == f"{line} 'kernel-delay[fleet]'\n"
+    line = "kernel-delay: Parquet needs Python's package pyarrow, which is not installed"
+    assert capsys.readouterr().err == f"{line}: {sys.executable} -m pip install pyarrow\n"
     assert not (tmp_path / "o").exists()
 
 

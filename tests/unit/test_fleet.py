@@ -399,8 +399,8 @@ def test_without_duckdb_a_line_says_so(
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert main(["fleet", str(quiet)]) == os.EX_UNAVAILABLE
-    line = "kernel-delay: fleet needs duckdb, which is not installed: pip install"
-    assert capsys.readouterr().err == f"{line} 'kernel-delay[fleet]'\n"
+    line = "kernel-delay: fleet needs Python's package duckdb, which is not installed"
+    assert capsys.readouterr().err == f"{line}: {sys.executable} -m pip install duckdb\n"
 
 
 def test_a_duckdb_that_cannot_be_loaded_is_installed(

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from kernel_delay.commands.options import arguments
-from kernel_delay.errors import UnavailableError
+from kernel_delay.errors import not_installed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +25,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise UnavailableError(
-            "mcp needs Python's package mcp: pip install 'kernel-delay[mcp]'"
-        ) from None
+        raise not_installed("mcp", "mcp") from None
     import warnings
 
     # What the server had not begun when an error ended it is no second error.

@@ -15,6 +15,7 @@ from kernel_delay.errors import (
     InputError,
     UnavailableError,
     is_memory_limited,
+    not_installed,
     require_address_space,
     shortage_named,
 )
@@ -144,9 +145,7 @@ def _connected() -> "Iterator[duckdb.DuckDBPyConnection]":
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise UnavailableError(
-            "fleet needs duckdb, which is not installed: pip install 'kernel-delay[fleet]'"
-        ) from None
+        raise not_installed("fleet", "duckdb") from None
     _remove_stale_folders()
     with (
         _naming_shortage(),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
-from kernel_delay.errors import OutputError, UnavailableError, require_address_space
+from kernel_delay.errors import OutputError, not_installed, require_address_space
 from kernel_delay.host.private_file import PartFile, remove_stale_parts, writing
 from kernel_delay.host.safe_folders import make_folder
 from kernel_delay.model import RecordingHeader, Sample
@@ -268,6 +268,4 @@ def _check_installed() -> None:
     try:
         import pyarrow  # noqa: F401
     except ModuleNotFoundError:
-        raise UnavailableError(
-            "Parquet needs pyarrow, which is not installed: pip install 'kernel-delay[fleet]'"
-        ) from None
+        raise not_installed("Parquet", "pyarrow") from None

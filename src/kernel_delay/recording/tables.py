@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
-from kernel_delay.errors import UnavailableError
+from kernel_delay.errors import not_installed
 from kernel_delay.model import Finding, Sample, SyscallStats, Thread, ThreadTime
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def to_arrow(samples: Iterable[Sample], table: Table) -> "pyarrow.Table":
     try:
         import pyarrow
     except ModuleNotFoundError:
-        raise _not_installed("to_arrow()", "pyarrow", "arrow") from None
+        raise not_installed("to_arrow()", "pyarrow") from None
     types: dict[Kind, pyarrow.DataType] = {
         "int": pyarrow.int64(),
         "float": pyarrow.float64(),
@@ -145,7 +145,7 @@ def to_pandas(samples: Iterable[Sample], table: Table) -> "pandas.DataFrame":
     try:
         import pandas
     except ModuleNotFoundError:
-        raise _not_installed("to_pandas()", "pandas", "pandas") from None
+        raise not_installed("to_pandas()", "pandas") from None
     # Int64, with a capital, has missing values.
     types = {
         "int": "Int64",
@@ -170,7 +170,7 @@ def to_polars(samples: Iterable[Sample], table: Table) -> "polars.DataFrame":
     try:
         import polars
     except ModuleNotFoundError:
-        raise _not_installed("to_polars()", "polars", "polars") from None
+        raise not_installed("to_polars()", "polars") from None
     frame = polars.from_arrow(to_arrow(samples, table))
     assert isinstance(frame, polars.DataFrame)
     return frame
@@ -338,9 +338,3 @@ def _own_columns(kind: type[Struct], table: Table) -> tuple[str, ...]:
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """What gets these fields of a struct."""
     return attrgetter(*names)
-
-
-def _not_installed(what: str, package: str, extra: str) -> UnavailableError:
-    return UnavailableError(
-        f"{what} needs {package}, which is not installed: pip install kernel-delay[{extra}]"
-    )

@@ -152,9 +152,11 @@ def _without_unit(text: str) -> tuple[str, int] | None:
 
 def nanoseconds(text: str) -> int:
     """A duration in nanoseconds, or with a unit."""
-    if _without_unit(text) is None:
-        return _integer(text, lowest=0, highest=LONGEST_S * NS_PER_S)
-    return pause_ns(text)
+    if _without_unit(text) is not None:
+        return pause_ns(text)
+    if not text.removeprefix("-").isdigit():
+        raise ArgumentTypeError(f"must be nanoseconds, or have a unit as 1ms, not {text!r}")
+    return _integer(text, lowest=0, highest=LONGEST_S * NS_PER_S)
 
 
 def stack_count(text: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kernel_delay.errors import UnavailableError, UsageError
+from kernel_delay.errors import UsageError, not_installed
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def _serve(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> 
     try:
         from kernel_delay.metrics.prometheus import Access, Address, MetricsServer
     except ModuleNotFoundError as error:
-        raise UnavailableError(
-            f"--metrics needs Python's package {error.name}: pip install 'kernel-delay[metrics]'"
-        ) from error
+        raise not_installed("--metrics", error.name or "prometheus_client") from error
     where = Address(*args.metrics)
     access = Access(args.metrics_cert, args.metrics_key, args.metrics_token)
     access.check(where)
@@ -119,9 +117,7 @@ def _send(args: argparse.Namespace, exporter: "Exporter", stack: ExitStack) -> N
     try:
         from kernel_delay.metrics.otlp import OtlpExporter
     except ModuleNotFoundError as error:
-        raise UnavailableError(
-            f"--otlp needs Python's package {error.name}: pip install 'kernel-delay[otlp]'"
-        ) from error
+        raise not_installed("--otlp", "opentelemetry-exporter-otlp-proto-http") from error
     sender = stack.enter_context(OtlpExporter(args.otlp, exporter.snapshot, print_message))
     exporter.also_report(sender.add)
 
