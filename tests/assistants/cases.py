@@ -173,7 +173,7 @@ CASES = (
     ),
     Case(
         "causes/chain_postgres_stopped",
-        (say.PEER_STOPPED, say.PROCESS_LOCK),
+        (say.PEER_STOPPED, say.PROCESS_LOCK, say.PEER_UNKNOWN),
         "psql waits for its backend, and that for a table's lock of a backend that is stopped",
     ),
     Case("healthy/load", (say.NOTHING,), "it computes a fifth of the time", words=(NOBODY,)),

@@ -32,14 +32,15 @@ OUTCOMES: tuple[Outcome, ...] = ("right", "partly", "not known", "missed", "FALS
 
 # A number with a unit behind it; not one that is part of a name, as in r01.kdr or task-3f2.
 _FIGURE = re.compile(
-    r"(?<![\w.-])(\d+(?:,\d{3})+|\d+)(\.\d+)?\s*(ns|us|µs|\u03bcs|ms|s|%)?(?![\w-])", re.IGNORECASE
+    r"(?<![\w.-])(\d+(?:,\d{3})+|\d+)(\.\d+)?\s*(ns|us|µs|\u03bcs|ms|s|%|k|x|\u00d7)?(?![\w-])",
+    re.IGNORECASE,
 )
 _SEPARATED = re.compile(r"(?<=\d)[\u2009\u202f\u00a0'_](?=\d{3})")
 _SIZES = {"ns": 1, "us": NS_PER_US, "µs": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
 
 
 class Figure(Struct, frozen=True):
-    """A number, and its unit if it is one of time or a percentage."""
+    """A number, and its unit if it is one of time, a percentage or a factor."""
 
     value: Decimal
     unit: str = ""

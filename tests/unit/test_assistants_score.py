@@ -99,7 +99,9 @@ def test_rounding_of_the_tool_is_allowed(number: str) -> None:
     assert found.invented == ()
 
 
-@pytest.mark.parametrize("number", ["1,381 ms", "1.4 s", "93 %", "1,380.3 s", "20 ms", "7"])
+@pytest.mark.parametrize(
+    "number", ["1,381 ms", "1.4 s", "93 %", "1,380.3 s", "20 ms", "7", "15x", "4k"]
+)
 def test_figure_that_nobody_printed_is_invented(number: str) -> None:
     found = score(answer("owner (102)", number), TRUTH, PRINTED)
     assert len(found.invented) == 1
