@@ -4,9 +4,11 @@ A stage's function runs in an interpreter of its own, so that nothing of who sta
 The process is called NAME.
 """
 
+import os
 import sys
 from importlib import import_module
 
+from tests.verdicts.names import ARGUMENTS, hidden
 from tests.verdicts.staging import call_thread
 
 
@@ -18,4 +20,4 @@ def main(module: str, function: str, name: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*(os.environ[ARGUMENTS].split("\n") if hidden() else sys.argv[1:]))

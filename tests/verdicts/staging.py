@@ -4,15 +4,18 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.verdicts.names import ARGUMENTS, hidden, shown_name
 from tests.verdicts.truth import NotHereError
 
 CPU = max(os.sched_getaffinity(0))
@@ -59,8 +62,9 @@ def running(
     It must tell() when it is ready. `name` is the process's. `within` is a command that becomes
     another, as chrt(1) does.
     """
-    words = (sys.executable, "-m", "tests.verdicts.role", role.__module__, role.__name__, name)
-    with program(*words, *arguments, within=within, cpu=cpu) as process:
+    words = (sys.executable, "-m", "tests.verdicts.role")
+    own = (role.__module__, role.__name__, name, *arguments)
+    with program(*words, arguments=own, within=within, cpu=cpu) as process:
         yield process
 
 
@@ -72,20 +76,33 @@ def workload(
     # Not for the roles, whose start it would make slow.
     from tests.workload import compile_workload
 
-    with program(compile_workload(name), *arguments, within=within, cpu=cpu) as process:
-        yield process
+    with ExitStack() as stack:
+        path = compile_workload(name, *(["-DHIDDEN_NAMES"] if hidden() else []))
+        if hidden():
+            folder = stack.enter_context(TemporaryDirectory())
+            path = Path(shutil.copy(path, f"{folder}/service"))
+        yield stack.enter_context(program(path, arguments=arguments, within=within, cpu=cpu))
 
 
 @contextmanager
 def program(
     *words: object,
+    arguments: Sequence[object] = (),
     within: tuple[str, ...] = (),
     cpu: int | None = None,
     tells: bool = True,
     user: str | None = None,
     lives_s: int | None = LIFE_S,
 ) -> Iterator[Process]:
-    """Run a program until the stage ends, and at most `lives_s`. All that it starts ends too."""
+    """Run a program until the stage ends, and at most `lives_s`. All that it starts ends too.
+
+    `arguments` follow the words. They are not on the command line where names are hidden.
+    """
+    environment = dict(os.environ)
+    if hidden():
+        environment[ARGUMENTS] = "\n".join(map(str, arguments))
+    else:
+        words = (*words, *arguments)
 
     def bounded() -> None:
         libc = ctypes.CDLL(None)
@@ -102,6 +119,7 @@ def program(
         stderr=None if tells else subprocess.DEVNULL,
         preexec_fn=bounded,
         cwd=ROOT,
+        env=environment,
         user=user,
         process_group=0,
     )
@@ -136,7 +154,7 @@ def tell(**values: object) -> None:
 
 def call_thread(name: str) -> None:
     """Name the calling thread, 15 characters at most."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, shown_name(name).encode(), 0, 0, 0)
 
 
 def spin(seconds: float = LIFE_S) -> None:
