@@ -34,6 +34,7 @@ from tests.unit.samples import (
     FITTING_COUNTS,
     FITTING_TIMES,
     REVALIDATOR,
+    TIMED_WINDOW_NS,
     TIMES,
     bare_sample,
     bare_thread,
@@ -486,3 +487,18 @@ def test_what_is_left_of_several_processes_is_named(
         assert main(["report", form, str(path)]) == 0
         _, of_sample = capsys.readouterr().out.split("# Sample dump")
         assert "\n# Process 4790 (nginx)\n" in of_sample
+
+
+def test_held_is_all_that_held_a_thread() -> None:
+    held = timed_thread(1, "held", user=250, stopped=50, throttled=100, frozen=25)
+    sample = bare_sample(held, window=window(duration_ns=TIMED_WINDOW_NS))
+    heading, line, legend = text.render_summary(sample).splitlines()[4:7]
+    assert heading.split()[-1] == "HELD"
+    assert line.split()[-2] == "35.0"
+    assert "S stopped, T throttled, F frozen" in legend
+
+
+def test_the_legend_has_the_letters_of_the_bars() -> None:
+    brief = timed_thread(1, "brief", user=499, tool=1)
+    sample = bare_sample(brief, window=window(duration_ns=TIMED_WINDOW_NS))
+    assert "# Bars: U user." in text.render_summary(sample)

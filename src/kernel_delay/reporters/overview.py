@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernel_delay.analysis.states import states
 from kernel_delay.model import Sample, Thread, ThreadTime
@@ -28,7 +28,15 @@ LETTERS = {
     "unaccounted": "?",
 }
 
-SHARES = {"U": "% USER", "K": "KERN", "I": "IRQ", "R": "READY", "B": "BLOCK", "S": "STOP"}
+SHARES = {
+    "U": "% USER",
+    "K": "KERN",
+    "I": "IRQ",
+    "R": "READY",
+    "B": "BLOCK",
+    "STF": "HELD",
+}
+"""The headings of the columns, by the letters whose time each adds up."""
 
 LEGEND = {
     "U": "user",
@@ -54,15 +62,15 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
     """The lines of those whose time was accounted for, in that order, below their headings."""
     timed = [(thread, _parts(thread.time)) for thread in threads if thread.time is not None]
     has_bars = not processes or layout.width is None or layout.width >= _COLUMNS_FOR_BOTH
-    shares = "".join(f"{name:>6}" for name in SHARES.values())
+    headings = "".join(f"{name:>6}" for name in SHARES.values())
     if processes:
         above_bar = " " * len(f" |{bar({})}|") if has_bars else ""
-        yield layout.heading(f"{'TID':>7} {shares}{above_bar} PROCESS OR THREAD")
+        yield layout.heading(f"{'TID':>7} {headings}{above_bar} PROCESS OR THREAD")
     else:
-        yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{shares}")
+        yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{headings}")
     for thread, parts in timed:
         line = f"{thread.tid:7} {'' if processes else f'{_name(thread):{NAME_WIDTH}}'}"
-        line += _shares(parts)
+        line += shares(parts, sum(parts.values()) or 1)
         if has_bars:
             line += f" |{bar(parts)}|"
         if processes:
@@ -70,7 +78,7 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
             room = None if layout.width is None else layout.width - 2 - len(line)
             line += f" {processes.named(thread, room)}"
         yield line
-    letters = {letter for _, parts in timed for letter, ns in parts.items() if ns}
+    letters = {letter for _, parts in timed for letter in bar(parts)}
     if letters and has_bars:
         named = ", ".join(
             f"{letter} {name}" for letter, name in LEGEND.items() if letter in letters
@@ -78,9 +86,10 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
         yield from layout.comment(f"Bars: {named}.")
 
 
-def _shares(parts: dict[str, int]) -> str:
-    window_ns = sum(parts.values()) or 1
-    return "".join(f"{100 * parts[letter] / window_ns:6.1f}" for letter in SHARES)
+def shares(parts: Mapping[str, int], window_ns: int) -> str:
+    """The cells below SHARES, in percent of so much time."""
+    sums = (sum(parts[letter] for letter in letters) for letters in SHARES)
+    return "".join(f"{100 * ns / window_ns:6.1f}" for ns in sums)
 
 
 def _name(thread: Thread) -> str:

@@ -11,7 +11,7 @@ from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
-from kernel_delay.reporters.overview import LEGEND, LETTERS, SHARES, bar
+from kernel_delay.reporters.overview import LEGEND, LETTERS, SHARES, bar, shares
 from kernel_delay.reporters.processes import Processes, together
 from kernel_delay.reporters.remarks import verdict
 
@@ -249,9 +249,9 @@ def _causes(sample: Sample, columns: int) -> Iterator[Line]:
 
 def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -> Iterator[Line]:
     has_shares, has_causes = columns >= _COLUMNS_FOR_SHARES, columns >= _COLUMNS_FOR_CAUSES
-    shares = "".join(f"{name.removeprefix('% '):>6}" for name in SHARES.values())
+    headings = "".join(f"{name.removeprefix('% '):>6}" for name in SHARES.values())
     above_bar = " " * len(f" |{bar({})}| ")
-    heading = f"{'TID':>8} {'LOST/s':>8}{shares if has_shares else ''}{above_bar}"
+    heading = f"{'TID':>8} {'LOST/s':>8}{headings if has_shares else ''}{above_bar}"
     yield f"{heading}{'THREAD':{_NAME_WIDTH}} {'CAUSE' if has_causes else ''}".rstrip(), "heading"
     place = rows.index(selected) if selected is not None else 0
     first = max(0, min(place - (most - 1) // 2, len(rows) - (most - 1)))
@@ -260,7 +260,7 @@ def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -
         mark = ">" if row is selected else " "
         line = f"{mark}{row.thread.tid:7} {1000 * row.lost_ns / window_ns:5.0f} ms"
         if has_shares:
-            line += "".join(f"{100 * row.parts[letter] / window_ns:6.1f}" for letter in SHARES)
+            line += shares(row.parts, window_ns)
         line += f" |{bar(row.parts)}| "
         line += f"{row.name[:_NAME_WIDTH]:{_NAME_WIDTH}} {row.cause}" if has_causes else row.name
         yield line.rstrip(), "selected" if row is selected else None
