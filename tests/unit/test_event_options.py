@@ -117,3 +117,8 @@ def test_every_name_has_its_number() -> None:
     names = syscall_names()
     assert len(names) > 250
     assert all(syscall_number(name) is not None for name in names)
+
+
+def test_calls_that_no_output_shows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-p", "1", "-s", "1ms", "--summary"]) == 64
+    assert "--summary prints no single calls: leave it or -s out" in capsys.readouterr().err

@@ -211,8 +211,18 @@ def test_no_file_beside_a_redacted_recording_is_whole(
     outputs = ["-s", "-o", str(tmp_path / "a.kdr"), option, str(other)]
     assert main(["capture", "-p", str(os.getpid()), "--redact", *outputs]) == os.EX_USAGE
     said = capsys.readouterr().err
-    assert "--redact is for the recording alone: leave" in said
+    assert "--redact is for the recording (-o) alone: leave" in said
     assert not other.exists()
+
+
+def test_a_page_without_a_recording_is_refused_in_one_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = str(tmp_path / "page.html")
+    assert main(["capture", "-p", str(os.getpid()), "--redact", "--html", page]) == os.EX_USAGE
+    assert (
+        f"(-o) alone: leave {page} out, and have `kernel-delay report`" in capsys.readouterr().err
+    )
 
 
 def test_redact_alone_has_nothing_to_redact(capsys: pytest.CaptureFixture[str]) -> None:

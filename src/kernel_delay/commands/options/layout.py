@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import arguments, outputs
 from kernel_delay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,9 +68,14 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise UsageError for a list of calls that are not captured."""
+    """Raise UsageError for a list of calls that are not captured, and for calls shown nowhere."""
     if args.events and args.event_ns is None:
         raise UsageError("--events needs --syscall-events")
+    if args.summary and args.event_ns is not None and not outputs.has_other(args):
+        raise UsageError(
+            "--summary prints no single calls: leave it or -s out, or write the calls with -o or"
+            " --html"
+        )
 
 
 def layout_of(args: argparse.Namespace, *, named: bool) -> "Layout":

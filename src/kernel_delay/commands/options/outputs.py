@@ -183,6 +183,11 @@ def given(args: argparse.Namespace) -> list[Path]:
     ]
 
 
+def has_other(args: argparse.Namespace) -> bool:
+    """Return whether there is an output beside the text, or in its place."""
+    return any(getattr(args, name, None) is not None for name in _OUTPUTS)
+
+
 def print_line(text: str) -> None:
     """Print a line for whoever reads the standard output as it comes."""
     _write(stdout(), [f"{text}\n"])

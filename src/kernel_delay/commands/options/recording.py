@@ -51,14 +51,14 @@ def check_redact(args: argparse.Namespace, output: "Path | None") -> None:
     """
     if not args.redact:
         return
-    if output is None:
-        raise UsageError("--redact is for a recording: add -o")
     for other in given(args):
         if other != output:
             raise UsageError(
-                f"--redact is for the recording alone: leave {other} out, and have `kernel-delay"
-                " report` write it from the recording"
+                f"--redact is for the recording (-o) alone: leave {other} out, and have"
+                " `kernel-delay report` write it from the recording"
             )
+    if output is None:
+        raise UsageError("--redact is for a recording: add -o")
 
 
 def header_of(
