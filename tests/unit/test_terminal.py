@@ -204,7 +204,7 @@ def test_culprit_with_every_table_fits_the_first_screen(columns: int) -> None:
         assert "(--all-rows" not in shown
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 132])
+@pytest.mark.parametrize("columns", [60, 80, 100, 132, 160, 200])
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(
     "changes", [{}, {"events": True, "all_threads": True, "percentiles": True}]
@@ -221,12 +221,41 @@ def test_no_line_is_wider_than_the_terminal(
         assert max(map(len, text.render(ALL[name], layout).splitlines())) <= columns
 
 
-@pytest.mark.parametrize("columns", [80, 100, 132])
+@pytest.mark.parametrize("columns", [80, 100, 132, 200])
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("units", ["auto", "ms"])
 def test_no_line_is_wider_in_other_units(name: str, columns: int, units: str) -> None:
     layout = of_width(columns, units=units, percentiles=True)
     assert max(map(len, text.render(ALL[name], layout).splitlines())) <= columns
+
+
+def words_of(report: str) -> list[str]:
+    return sorted(report.split())
+
+
+@pytest.mark.parametrize("style", [False, True])
+def test_tables_stand_side_by_side_on_a_wide_terminal(style: bool) -> None:
+    sample = replace(CROWD, threads=(in_every_table(),))
+    coloured = {"style": lambda text, role: f"\x1b[1m{text}\x1b[0m"} if style else {}
+    narrow = text.render(sample, of_width(159, all_rows=True, **coloured))
+    wide = text.render(sample, of_width(160, all_rows=True, **coloured))
+    assert words_of(wide) == words_of(narrow)
+    assert len(wide.splitlines()) < 0.75 * len(narrow.splitlines())
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in wide.splitlines()]
+    (start,) = {
+        line.index("  [", 10) for line in lines if line.startswith("  [") and "  [" in line[10:]
+    }
+    assert start == (160 - 3) // 2 + 3
+    # All that is in the second column begins there.
+    blocks = lines[next(at for at, line in enumerate(lines) if line.startswith("  [")) :]
+    block = blocks[: blocks.index("")]
+    assert not any(line[start - 3 : start].strip() for line in block)
+
+
+def test_a_wide_terminal_has_room_for_more_rows() -> None:
+    sample = replace(CROWD, threads=(in_every_table(),))
+    assert "1 of 60" in text.render(sample, of_width(132))
+    assert "1 of 60" not in text.render(sample, of_width(200))
 
 
 def test_times_on_a_terminal_have_three_digits_and_unit() -> None:
