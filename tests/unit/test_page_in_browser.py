@@ -4,9 +4,8 @@ What it looked like is kept in build/pages/.
 """
 
 import datetime
-import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -14,37 +13,28 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import (
     Browser,
-    ConsoleMessage,
-    Error,
     Locator,
     Page,
-    Request,
-    sync_playwright,
 )
 
-from kernel_delay.analysis.comparison import compare
-from kernel_delay.analysis.figures import Figures
 from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
-from kernel_delay.cli import main
 from kernel_delay.logs.causes import Usage
 from kernel_delay.logs.files import find
 from kernel_delay.logs.page import render as render_log
 from kernel_delay.logs.survey import survey
 from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand, Sample
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
-from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
 from kernel_delay.reporters.page.fleet import MOST_NAMED
 from kernel_delay.reporters.page.fleet import render as render_fleet
 from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
 from kernel_delay.reporters.rounds import way_of
-from tests.needs import needed
 from tests.recordings import header
 from tests.unit.fleet_samples import survey_of
-from tests.unit.monitor_recordings import LOST, record
+from tests.unit.monitor_recordings import LOST
 from tests.unit.page_samples import (
     EVENT_LOOP,
     HOSTILE,
@@ -53,92 +43,22 @@ from tests.unit.page_samples import (
     sample_with_events,
     series_of,
 )
+from tests.unit.pages import (
+    NARROW_WIDTH,
+    PHONE_WIDTH,
+    WIDTH,
+    Monitored,
+    Open,
+    comparison_page,
+    names,
+    overflow,
+    page_of,
+)
 from tests.unit.samples import bare_sample
-from tests.unit.test_comparison import sample
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
-
-WIDTH, HEIGHT = 1280, 900
-PATIENCE_MS = 60_000
-PHONE_WIDTH, NARROW_WIDTH = 390, 800
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = needed("chromium")
-    with sync_playwright() as playwright:
-        # As root, in a container, there is no sandbox to be had.
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(project: Path) -> Path:
-    folder = project / "build" / "pages"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a page's text from a file; at the end nothing went wrong in it, nor was fetched."""
-    wrong: list[str] = []
-    fetched: list[str] = []
-    opened: list[Page] = []
-
-    def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            wrong.append(message.text)
-
-    def note_request(request: Request) -> None:
-        if request.url not in (f"file://{file}", "data:,"):
-            fetched.append(request.url)
-
-    def note_error(error: Error) -> None:
-        wrong.append(str(error))
-
-    def open_page(
-        text: Iterator[str],
-        width: int = WIDTH,
-        scheme: Literal["light", "dark"] = "light",
-    ) -> Page:
-        with file.open("w") as written:
-            written.writelines(text)
-        page = browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
-        opened.append(page)
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", note)
-        page.on("pageerror", note_error)
-        page.on("request", note_request)
-        page.goto(f"file://{file}")
-        page.locator("html[data-ready]").wait_for(state="attached")
-        return page
-
-    file = tmp_path / "page.html"
-    yield open_page
-    for page in opened:
-        page.close()
-    assert (wrong, fetched) == ([], [])
-
-
-def page_of(*samples: Sample) -> Iterator[str]:
-    return render(None, samples)
-
-
-def names(page: Page) -> list[str]:
-    return page.locator("tr.thread .name").all_inner_texts()
-
-
-def overflow(page: Page) -> int:
-    """How much wider the page is than its window."""
-    found = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert isinstance(found, int)
-    return found
 
 
 def test_verdict_comes_first_then_threads_by_lost_time(open_page: Open, pictures: Path) -> None:
@@ -542,23 +462,6 @@ def test_a_flame_graph_in_svg_is_a_picture(
     page.close()
 
 
-def comparison_page(write_ns: float, names: Callable[[str], str] = str) -> Iterator[str]:
-    draw = random.Random(9)
-
-    def side(file: str, each_ns: float) -> tuple[Side, Figures]:
-        figures = Figures()
-        for _ in range(10):
-            made = sample(draw, each_ns, 20, 0.01)
-            threads = (replace(each, name=names(each.name)) for each in made.threads)
-            figures.add(replace(made, threads=tuple(threads)))
-        known = header("capture", kernel="6.1.0" if each_ns == 10_000 else "6.12.0")
-        return Side(names(file), known, figures.samples, figures.window_ns), figures
-
-    before, before_figures = side("before.kdr", 10_000)
-    after, after_figures = side("after.kdr", write_ns)
-    return render_comparison(before, after, compare(before_figures, after_figures))
-
-
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -716,21 +619,6 @@ COLOURS = """canvas => {
   const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return new Set(new Uint32Array(all.data.buffer)).size;
 }"""
-
-
-Monitored = Callable[..., Iterator[str]]
-
-
-@pytest.fixture
-def monitor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Monitored:
-    """The page of a recording of so many events, which `report` makes."""
-
-    def monitor_page(command: MeasuringCommand, count: int, name: str = "") -> Iterator[str]:
-        path, page = record(tmp_path / "a.kdr", command, count, name), tmp_path / "monitor.html"
-        assert main(["report", "-q", str(path), "--html", str(page)]) == 0
-        return iter([page.read_text()])
-
-    return monitor_page
 
 
 @pytest.mark.parametrize("command", LOST)
