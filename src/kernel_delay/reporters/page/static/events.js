@@ -1,7 +1,7 @@
 // What Open vSwitch's monitors saw: what must be known of it, charts over time, the summary, and
 // what was longest or last.
 
-import { about, capital } from "./head.js";
+import { about, capital, foldedLines } from "./head.js";
 import { Chart } from "./chart.js";
 import { h } from "./dom.js";
 import { showPage } from "./frame.js";
@@ -29,7 +29,7 @@ function notes(lines) {
     "aside",
     { class: "losses", "aria-label": title },
     h("h3", {}, title),
-    h("ul", {}, lines.map((line) => h("li", {}, capital(line)))),
+    foldedLines(lines.map(capital)),
   );
 }
 

@@ -14,8 +14,8 @@ const EVERY = "all";
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const threads = new Threads(data.parts, () => {});
-  const series = data.samples.length > 1 ? new Series(data, select) : null;
+  const series = data.samples.length > 1 ? new Series(data, select, selectAndShow) : null;
+  const threads = new Threads(data.parts, () => {}, series?.bars ?? null);
   const choice = sampleChoice(data, select);
 
   function select(place) {
@@ -25,11 +25,17 @@ function main() {
     threads.show(chosen?.threads ?? data.threads);
   }
 
+  // Of what is below the threads.
+  function selectAndShow(place) {
+    select(place);
+    threads.element.scrollIntoView({ block: "nearest" });
+  }
+
   const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
   const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
   document.body.append(
     top(data, controls),
-    h("main", {}, verdict(data, select), about(data), series?.element ?? null, threads.element, slices(data), flame(data), timeline(data)),
+    h("main", {}, verdict(data, select), threads.element, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
     foot(),
   );
   select(EVERY);

@@ -29,7 +29,8 @@ const FEW_IDLE = 4;
 const FEW_ROWS = 200;
 
 export class Threads {
-  constructor(parts, onOpen) {
+  // `samples` are what a sample is chosen by, if there are several.
+  constructor(parts, onOpen, samples) {
     this.parts = parts;
     this.onOpen = onOpen;
     this.sort = { key: "lost", down: true };
@@ -55,6 +56,7 @@ export class Threads {
       "section",
       { id: "threads", "aria-labelledby": "threads-title" },
       h("div", { class: "heading" }, h("h2", { id: "threads-title" }, "Threads"), this.count, this.search),
+      samples,
       this.legend,
       h(
         "div",
