@@ -40,6 +40,7 @@ class PageChange(Struct, frozen=True):
 
     `change`, and the interval from `low` to `high`, are parts of 1: of what it was before, or,
     where `unit` is `share`, of all time. None has no end. `matters` is a part of the threads' time.
+    `ns` are both lengths where it is one: a table has them in one unit.
     """
 
     threads: str
@@ -55,6 +56,7 @@ class PageChange(Struct, frozen=True):
     high: float | None
     tolerance: float
     matters: float
+    ns: tuple[float, float] | None
 
 
 class PageComparison(Struct, frozen=True):
@@ -109,4 +111,5 @@ def _changes(comparison: Comparison) -> Iterator[PageChange]:
             high=change.high,
             tolerance=tolerance(change),
             matters=change.matters,
+            ns=(round(change.before, 1), round(change.after, 1)) if change.unit == "ns" else None,
         )

@@ -1,6 +1,6 @@
 // Two recordings compared: what changed first, then of what they are, then all figures.
 
-import { count, percent, time } from "./format.js";
+import { count, exact, percent, time, unitOf } from "./format.js";
 import { h, svg } from "./dom.js";
 import { showPage } from "./frame.js";
 
@@ -48,7 +48,13 @@ function changes(data) {
   );
 }
 
+// Before and after; lengths in one unit.
+function values({ before, after, ns }, times = unitOf(ns ?? [])) {
+  return ns ? ns.map((each) => `${times.write(each)} ${times.unit}`) : [before, after];
+}
+
 function named(change) {
+  const [before, after] = values(change);
   return h(
     "li",
     { class: "change" },
@@ -57,7 +63,7 @@ function named(change) {
       "div",
       {},
       h("p", { class: "kind" }, h("span", { class: "name" }, change.threads), h("b", {}, change.name)),
-      h("p", { class: "text" }, `${change.after}, was ${change.before}`),
+      h("p", { class: "text" }, `${after}, was ${before}`),
       h("p", { class: "note" }, `the change is from ${change.interval}${change.unit === "share" ? " points" : " %"}, and of ${percent(change.matters, 1)} % of these threads’ time`),
     ),
   );
@@ -96,6 +102,7 @@ function sides({ before, after }) {
 class Figures {
   constructor({ changes: all, left_out: leftOut }) {
     this.all = all;
+    this.times = unitOf(all.flatMap(({ ns }) => ns ?? []));
     this.leftOut = leftOut;
     this.sort = { key: null, down: false };
     this.showAll = false;
@@ -171,12 +178,17 @@ class Figures {
 
   row(change) {
     const changed = CHANGED.includes(change.kind);
+    const [before, after] = values(change, this.times).map((text, place) =>
+      h("td", { class: `number c-${place ? "after" : "before"}`, title: change.ns && exact(change.ns[place]) }, text),
+    );
     return h(
       "tr",
       { class: `figure ${changed ? "changed" : "unchanged"}` },
       h("th", { scope: "row", class: "c-threads" }, h("span", { class: "name" }, change.threads)),
       h("td", { class: "c-name" }, change.name),
-      ["before", "after", "difference", "interval"].map((key) => h("td", { class: `number c-${key}` }, change[key])),
+      before,
+      after,
+      ["difference", "interval"].map((key) => h("td", { class: `number c-${key}` }, change[key])),
       h("td", { class: "c-plot" }, plot(change)),
       h("td", { class: "c-kind" }, KINDS[change.kind]),
       h("td", { class: "number c-matters" }, `${percent(change.matters, 1)} %`),
