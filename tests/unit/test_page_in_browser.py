@@ -493,6 +493,40 @@ def test_a_comparison_says_first_what_changed(
     page.screenshot(path=pictures / f"comparison-{name}.png", full_page=True)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("write_ns", "judged", "sign"), [(15_000, "worse", "▲ worse"), (6_000, "better", "▼ better")]
+)
+def test_a_comparison_says_what_is_worse_or_better(
+    open_page: Open,
+    write_ns: float,
+    judged: str,
+    sign: str,
+    scheme: Literal["light", "dark"],
+) -> None:
+    page = open_page(comparison_page(write_ns), PHONE_WIDTH, scheme)
+    named = page.locator("#changes li").filter(has_text="write.mean").first
+    assert named.locator(".judged").inner_text() == sign
+    row = page.locator("#figures tr.figure").filter(has_text="write.mean").first
+    assert row.locator(".c-kind").inner_text() == sign
+    colour = "e => getComputedStyle(e).color"
+    ink = page.locator("body").evaluate(colour)
+    assert named.locator(".share b").evaluate(colour) != ink
+    assert row.locator(".c-difference").evaluate(colour) != ink
+    others = {"worse", "better"} - {judged}
+    assert page.locator("".join(f".figure.{other}" for other in others)).count() == 0
+    assert f"{sign}: 2" in page.locator(".judgement").inner_text()
+
+
+def test_a_rate_that_changed_is_neither_worse_nor_better(open_page: Open) -> None:
+    page = open_page(comparison_page(15_000))
+    page.get_by_label("Which figures").select_option(label="All figures")
+    for name in ("write.rate", "user", "blocked"):
+        rows = page.locator("#figures tr.figure", has=page.get_by_text(name, exact=True))
+        assert rows.count() > 0
+        assert rows.and_(page.locator(".worse, .better")).count() == 0
+
+
 def test_the_figures_of_a_comparison_are_filtered_and_sorted(
     open_page: Open, pictures: Path
 ) -> None:

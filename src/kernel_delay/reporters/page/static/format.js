@@ -20,12 +20,17 @@ export function fixed(number, digits) {
   });
 }
 
+// How many digits after the point make three or four in all.
+function digitsOf(value) {
+  return value >= 100 ? 0 : value >= 10 ? 1 : 2;
+}
+
 // A time by itself: `4.123 ms`.
 export function time(ns) {
   if (!ns) return "0 s";
   const [unit, size] = UNITS.findLast(([, each]) => Math.abs(ns) >= each) ?? UNITS[0];
   const value = ns / size;
-  const digits = size === 1 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+  const digits = size === 1 ? 0 : digitsOf(value) + 1;
   return `${fixed(value, digits)} ${unit}`;
 }
 
@@ -42,7 +47,9 @@ export function unitOf(times) {
   const digits = size === 1 ? 0 : shortest < size ? 3 : shortest < 10 * size ? 2 : 1;
   const least = 10 ** -digits;
   const write = (ns) => (!ns ? "0" : ns / size < least ? `<${least}` : fixed(ns / size, digits));
-  return { unit, write };
+  // Three digits, for what is no measured time but an estimate.
+  const estimate = (ns) => fixed(ns / size, digitsOf(ns / size));
+  return { unit, write, estimate };
 }
 
 export function percent(part, whole, digits = 1) {
