@@ -54,7 +54,7 @@ from tests.unit.pages import (
     overflow,
     page_of,
 )
-from tests.unit.samples import bare_sample
+from tests.unit.samples import bare_sample, timed_thread
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
@@ -188,6 +188,12 @@ def test_account_flame_graph_separates_on_cpu_from_off_cpu(open_page: Open) -> N
     assert (root.text_content() or "").startswith("All time off the CPUs: 473.0 ms")
     titles = graph.locator(".flame g title").all_text_contents()
     assert any(title.startswith("poll_schedule_timeout (kernel): 1.000 ms") for title in titles)
+
+
+def test_flame_graph_offers_no_view_without_time(open_page: Open) -> None:
+    page = open_page(page_of(bare_sample(timed_thread(27090, "main"))))
+    options = page.locator("#flame").get_by_label("What the widths are").locator("option")
+    assert options.all_inner_texts() == ["All time off the CPUs"]
 
 
 @pytest.mark.parametrize("count", [1, 100, 100_000])
@@ -707,8 +713,9 @@ def test_chain_is_drawn_from_the_wait_to_its_root(open_page: Open) -> None:
         ChainPart((SERVER,), "running", 50 * MS),
     )
     page = open_page(page_of(bare_sample(waiting(*parts))))
-    page.locator("tr.thread button").first.click()
-    drawn = page.locator(".chain")
+    heading = page.locator("#chains h3").inner_text()
+    assert heading.startswith("client (27090) waited 450.0 ms")
+    drawn = page.locator("#chains .chain")
     assert drawn.locator("span").all_inner_texts() == [
         *("client (27090)", "server (50)", "root (60)", "throttled: /batch"),
         *("running", "running"),
@@ -718,3 +725,39 @@ def test_chain_is_drawn_from_the_wait_to_its_root(open_page: Open) -> None:
     assert throttled is not None
     assert whole is not None
     assert throttled["width"] == pytest.approx(whole["width"] * 300 / 450, rel=0.02)
+
+
+def test_chains_are_of_the_sample_that_is_shown(open_page: Open) -> None:
+    chain = waiting(ChainPart((SERVER,), "running", 50 * MS))
+    page = open_page(page_of(bare_sample(chain), later(bare_sample(), 600 * MS)))
+    chains = page.locator("#chains")
+    assert chains.is_visible()
+    page.get_by_label("Sample", exact=True).select_option(index=2)
+    assert not chains.is_visible()
+    page.get_by_label("Sample", exact=True).select_option(index=1)
+    assert chains.is_visible()
+
+
+@pytest.mark.parametrize("width", [WIDTH, PHONE_WIDTH])
+def test_chains_of_several_roots_fit_and_are_listed(open_page: Open, width: int) -> None:
+    """However little of the time the last one has."""
+    roots = [ChainThread(60 + each, 60 + each, f"database-{each}") for each in range(9)]
+    parts = tuple(
+        ChainPart((SERVER, root), "runnable", (300 * MS) >> 2 * place)
+        for place, root in enumerate(roots)
+    )
+    threads = [replace(waiting(*parts), tid=100 + each, name=f"w{each}") for each in range(8)]
+    page = open_page(page_of(bare_sample(*threads)), width)
+    assert overflow(page) <= 0
+    assert page.locator("#chains h3").count() == 6
+    page.get_by_text("2 more threads").click()
+    page.locator("#chains h3").nth(7).wait_for()
+    first = page.locator("#chains .chain").first
+    whole = first.bounding_box()
+    assert whole is not None
+    for box in (each.bounding_box() for each in first.locator(".root").all()):
+        assert box is not None
+        assert box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
+    assert page.locator("#chains .chain-parts").first.locator("li").count() == 6
+    page.locator("#chains details").first.click()
+    page.get_by_text("server (50) → database-8 (68)").first.wait_for()

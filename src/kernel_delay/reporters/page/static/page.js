@@ -2,6 +2,7 @@
 
 import { callModes, offCpuTree, onCpuTree } from "./tree.js";
 import { about, sampleName, top, verdict } from "./head.js";
+import { Chains } from "./chain.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
 import { Series } from "./series.js";
@@ -15,6 +16,7 @@ const EVERY = "all";
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const series = data.samples.length > 1 ? new Series(data, select, selectAndShow) : null;
+  const chains = new Chains();
   const threads = new Threads(data.parts, () => {}, series?.bars ?? null);
   const choice = sampleChoice(data, select);
 
@@ -22,7 +24,9 @@ function main() {
     const chosen = data.samples[place];
     choice.value = chosen ? String(place) : EVERY;
     series?.selected(chosen ? place : null);
-    threads.show(chosen?.threads ?? data.threads);
+    const shown = chosen?.threads ?? data.threads;
+    threads.show(shown);
+    chains.show(shown);
   }
 
   // Of what is below the threads.
@@ -35,7 +39,7 @@ function main() {
   const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
   document.body.append(
     top(data, controls),
-    h("main", {}, verdict(data, select), threads.element, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
+    h("main", {}, verdict(data, select), threads.element, chains.element, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
     foot(),
   );
   select(EVERY);
@@ -81,10 +85,12 @@ function flame(data) {
 function flameModes({ calls, threads, parts }) {
   const modes = [];
   if (calls) modes.push(...callModes(calls));
-  if (threads.some((thread) => thread.time_ns)) {
-    modes.push({ name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) });
-    modes.push({ name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) });
-  }
+  const ofAccount = [
+    { name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) },
+    { name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) },
+  ];
+  // In a short round a thread may have been on no CPU.
+  modes.push(...ofAccount.filter(({ tree }) => tree(threads).value));
   return modes;
 }
 

@@ -1,9 +1,8 @@
 // All that is known of one thread.
 
-import { drawn } from "./chain.js";
 import { bar, histogram, stateOf, swatch } from "./parts.js";
 import { count, exact, percent, unitOf } from "./format.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 
 const SPLIT = ["user", "ready", "blocked", "stopped", "unaccounted"];
 const SPLIT_NAMES = ["on CPU", "ready", "blocked", "stopped", "unaccounted"];
@@ -18,7 +17,7 @@ export function details(thread, parts) {
     rows(thread.interrupts, "Interrupts", "served on its time", "Handler", "Runs"),
     facts(thread),
   ];
-  return h("div", {}, chain(thread), calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
+  return h("div", {}, calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
 }
 
 function card(title, about, ...content) {
@@ -26,13 +25,8 @@ function card(title, about, ...content) {
     "section",
     { class: "card" },
     h("h3", {}, title, about ? h("small", {}, about) : null),
-    content,
+    scroller(title, content),
   );
-}
-
-function chain(thread) {
-  if (!thread.chain.length) return null;
-  return card("Whom it waited for", "to the root of each wait", drawn(thread));
 }
 
 function cell(text, title, css = "number") {
@@ -110,7 +104,7 @@ function calls(thread) {
   return card(
     "System calls",
     null,
-    h("div", { class: "scroll" }, h("table", { class: split ? "full" : null }, headings(...names), h("tbody", {}, thread.calls.map(line)))),
+    h("table", { class: split ? "full" : null }, headings(...names), h("tbody", {}, thread.calls.map(line))),
   );
 }
 
@@ -145,25 +139,21 @@ function lengths(thread) {
     "Stretches and waits",
     null,
     h(
-      "div",
-      { class: "scroll" },
+      "table",
+      {},
+      headings("<What", "Count", `P50 ${unit}`, "P99", "Max", "<Lengths"),
       h(
-        "table",
+        "tbody",
         {},
-        headings("<", "Count", `P50 ${unit}`, "P99", "Max", "<Lengths"),
-        h(
-          "tbody",
-          {},
-          found.map(([name, { count: made, max_ns, percentiles_ns, histogram: counts }]) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", title: ABOUT[name] }, name),
-              cell(count(made)),
-              [0, 2].map((place) => (percentiles_ns.length ? timeCell(percentiles_ns[place], write) : cell("–"))),
-              timeCell(max_ns, write),
-              h("td", {}, counts.length ? histogram(counts, name) : null),
-            ),
+        found.map(([name, { count: made, max_ns, percentiles_ns, histogram: counts }]) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", title: ABOUT[name] }, name),
+            cell(count(made)),
+            [0, 2].map((place) => (percentiles_ns.length ? timeCell(percentiles_ns[place], write) : cell("–"))),
+            timeCell(max_ns, write),
+            h("td", {}, counts.length ? histogram(counts, name) : null),
           ),
         ),
       ),
@@ -224,11 +214,7 @@ function sleeps(all) {
   return card(
     "Where it slept",
     "and who woke it",
-    h(
-      "div",
-      { class: "scroll" },
-      h("table", {}, headings("<For", "Count", `Total ${unit}`, "Max", "<Mostly woken by"), h("tbody", {}, all.slice(0, 4 * SHOWN_ROWS).map(line))),
-    ),
+    h("table", {}, headings("<For", "Count", `Total ${unit}`, "Max", "<Mostly woken by"), h("tbody", {}, all.slice(0, 4 * SHOWN_ROWS).map(line))),
     all.length > 4 * SHOWN_ROWS ? h("p", { class: "note" }, `and ${count(all.length - 4 * SHOWN_ROWS)} places more`) : null,
   );
 }
