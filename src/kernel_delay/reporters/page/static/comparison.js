@@ -1,7 +1,7 @@
 // Two recordings compared: what changed first, then all figures, then of what they are.
 
 import { count, exact, percent, time, unitOf } from "./format.js";
-import { h, svg } from "./dom.js";
+import { h, scroller, svg } from "./dom.js";
 import { showPage } from "./frame.js";
 
 const CHANGED = ["more", "less"];
@@ -94,13 +94,12 @@ function sides({ before, after }) {
     "section",
     { id: "sides", "aria-labelledby": "sides-title" },
     h("h2", { id: "sides-title" }, "Of what"),
-    h(
-      "div",
-      { class: "scroll" },
+    scroller(
+      "Of what",
       h(
         "table",
         { class: "sides" },
-        h("thead", {}, h("tr", {}, ["", "Before", "After"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", {}, h("tr", {}, h("td"), ["Before", "After"].map((title) => h("th", { scope: "col" }, title)))),
         h(
           "tbody",
           {},
@@ -143,7 +142,7 @@ class Figures {
       { id: "figures", "aria-labelledby": "figures-title" },
       h("div", { class: "heading" }, h("h2", { id: "figures-title" }, "Figures"), this.found, this.search, this.kind),
       h("p", { class: "note" }, "The line is the interval of the change, the dot the change itself; in the grey band it counts as none. Its scale is the root, to ±100 %."),
-      h("div", { class: "scroll" }, h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
+      scroller("Figures", h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
     );
     this.draw();
   }
@@ -183,6 +182,7 @@ class Figures {
 
   heading(column) {
     const active = this.sort.key === column.key;
+    if (!column.title) return h("td", { class: `c-${column.key}` });
     const button = { type: "button", "data-key": column.key, title: column.hint, onclick: () => this.sortBy(column) };
     return h(
       "th",

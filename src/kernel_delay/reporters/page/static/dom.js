@@ -23,12 +23,13 @@ function fill(element, attributes, children) {
 // What is scrolled sideways where it has no room, then by the keyboard too.
 export function scroller(label, ...content) {
   const element = h("div", { class: "scroll" }, content);
-  new ResizeObserver(() => {
+  const observer = new ResizeObserver(() => {
     const scrolls = element.scrollWidth > element.clientWidth;
     for (const [name, value] of Object.entries({ tabindex: "0", role: "group", "aria-label": label }))
       if (scrolls) element.setAttribute(name, value);
       else element.removeAttribute(name);
-  }).observe(element);
+  });
+  for (const each of [element, ...element.children]) observer.observe(each);
   return element;
 }
 

@@ -3,7 +3,7 @@
 
 import { about, capital, foldedLines } from "./head.js";
 import { Chart } from "./chart.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 import { showPage } from "./frame.js";
 import { Rows } from "./rows.js";
 
@@ -28,7 +28,7 @@ function notes(lines) {
   return h(
     "aside",
     { class: "losses", "aria-label": title },
-    h("h3", {}, title),
+    h("h2", {}, title),
     foldedLines(lines.map(capital)),
   );
 }
@@ -38,7 +38,7 @@ function summary(text) {
     "section",
     { id: "summary", "aria-labelledby": "summary-title" },
     h("div", { class: "heading" }, h("h2", { id: "summary-title" }, "Summary")),
-    h("div", { class: "scroll" }, h("pre", { class: "summary" }, text)),
+    scroller("Summary", h("pre", { class: "summary" }, text)),
   );
 }
 

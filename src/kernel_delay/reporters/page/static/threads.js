@@ -2,7 +2,7 @@
 
 import { bar, byState, legend, STATE_NAMES } from "./parts.js";
 import { count, exact, percent } from "./format.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 import { details } from "./thread.js";
 
 const OFF = ["stopped", "throttled", "frozen"];
@@ -58,11 +58,7 @@ export class Threads {
       h("div", { class: "heading" }, h("h2", { id: "threads-title" }, "Threads"), this.count, this.search),
       samples,
       this.legend,
-      h(
-        "div",
-        { class: "scroll" },
-        h("table", { class: "threads" }, h("thead", {}, this.headings), this.body),
-      ),
+      scroller("Threads", h("table", { class: "threads" }, h("thead", {}, this.headings), this.body)),
     );
     this.body.addEventListener("keydown", (event) => this.key(event));
   }
