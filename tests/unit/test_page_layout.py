@@ -11,7 +11,7 @@ from kernel_delay.model import Finding, Lost, RecordingHeader, Sample
 from kernel_delay.reporters.page import render
 from tests.recordings import header
 from tests.unit.page_samples import later, sample_with_events
-from tests.unit.pages import HEIGHT, PHONE_WIDTH, Open, overflow, page_of
+from tests.unit.pages import HEIGHT, PHONE_WIDTH, Open, comparison_page, overflow, page_of
 
 DESK_WIDTH = 1400
 FINDINGS = 12
@@ -111,3 +111,24 @@ def test_command_line_of_one_process_heads_no_page_of_two(open_page: Open) -> No
     known = header("capture")
     assert open_page(render(known, [busy()])).locator(".command").count() == 1
     assert open_page(page_of_two(known)).locator(".command").count() == 0
+
+
+@pytest.mark.parametrize("width", [DESK_WIDTH, 900, PHONE_WIDTH])
+def test_tables_of_a_comparison_fit(open_page: Open, width: int) -> None:
+    page = open_page(comparison_page(15_000), width)
+    for scroller in page.locator("main .scroll").all():
+        assert scroller.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    before, after = (each.bounding_box() for each in page.locator("#sides thead th").all())
+    assert before is not None
+    assert after is not None
+    assert before["width"] == pytest.approx(after["width"], rel=0.1)
+
+
+def test_threads_with_long_names_fit_on_a_phone(open_page: Open) -> None:
+    """As those of several processes are called."""
+    sample = busy()
+    threads = tuple(replace(each, name=f"{each.name} of many (21330)") for each in sample.threads)
+    page = open_page(page_of(replace(sample, threads=threads)), 420)
+    ready = page.locator("tr.thread .c-ready").first.bounding_box()
+    assert ready is not None
+    assert ready["x"] + ready["width"] <= 420
