@@ -152,7 +152,7 @@ test-fleet: build packages-test packages-fleet .venv/.extra-test .venv/.extra-sp
 
 ## test-metrics: do metrics agree with a recording, and alerts fire? METRICS_ARGS="--seconds 120"
 test-metrics: build packages-test packages-metrics .venv/.extra-test
-	@$(BIN)/python -m pytest -q tests/metrics/promtool.py
+	@$(BIN)/python -m pytest -q tests/metrics/promtool.py tests/metrics/dashboard.py
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m tests.metrics.run $(METRICS_ARGS)
 

@@ -3,14 +3,21 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kernel_delay.host import privileges
+from tests.needs import needed
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from kernel_delay.model import MeasuringCommand
+    from tests.unit.pages import Monitored, Open
 
 # A busy machine must not fail a property for its slowness.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,3 +79,46 @@ def plain_verdicts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         return finding
 
     monkeypatch.setattr(rule, "_finding", made)
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    from playwright.sync_api import sync_playwright
+
+    path = needed("chromium")
+    with sync_playwright() as playwright:
+        # As root, in a container, there is no sandbox to be had.
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def pictures(project: Path) -> Path:
+    folder = project / "build" / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def open_page(browser: "Browser", tmp_path: Path) -> "Iterator[Open]":
+    """Opens a page's text from a file; at the end nothing went wrong in it, nor was fetched."""
+    from tests.unit.pages import Opener
+
+    opener = Opener(browser, tmp_path / "page.html")
+    yield opener.open
+    opener.close()
+
+
+@pytest.fixture
+def monitor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> "Monitored":
+    """The page of a recording of so many events, which `report` makes."""
+    from kernel_delay.cli import main
+    from tests.unit.monitor_recordings import record
+
+    def monitor_page(command: "MeasuringCommand", count: int, name: str = "") -> Iterator[str]:
+        path, page = record(tmp_path / "a.kdr", command, count, name), tmp_path / "monitor.html"
+        assert main(["report", "-q", str(path), "--html", str(page)]) == 0
+        return iter([page.read_text()])
+
+    return monitor_page

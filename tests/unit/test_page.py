@@ -31,7 +31,13 @@ from kernel_delay.model import (
 from kernel_delay.reporters import folded
 from kernel_delay.reporters.page import calls, contents, render, script
 from tests.unit.event_samples import WITH_EVENTS
-from tests.unit.page_samples import HOSTILE, hostile_sample, sample_with_events, series_of
+from tests.unit.page_samples import (
+    CONTENTION,
+    HOSTILE,
+    hostile_sample,
+    sample_with_events,
+    series_of,
+)
 from tests.unit.samples import (
     ACCOUNTED,
     COUNTS,
@@ -223,6 +229,24 @@ def test_the_advice_is_distinguished_from_the_finding() -> None:
     finding = data(sample_with_events(1))["findings"][0]["finding"]
     assert finding["advice"] == "Give it a CPU."
     assert finding["text"].endswith("42 % of the window.")
+
+
+def test_advice_is_said_once_for_several_processes() -> None:
+    advised = replace(CONTENTION, tid=7)
+    made = [
+        replace(
+            ACCOUNTED,
+            processes=2,
+            threads=(replace(ACCOUNTED.threads[0], tid=pid),),
+            target=Target(pid, "server", None),
+            verdict=(replace(advised, tid=pid),),
+        )
+        for pid in (7, 8)
+    ]
+    finding = data(*made)["findings"][0]["finding"]
+    assert "The same in 1 other process" in finding["text"]
+    assert CONTENTION.advice not in finding["text"]
+    assert finding["advice"] == CONTENTION.advice
 
 
 def test_what_was_lost_is_reported_for_all_samples_together() -> None:

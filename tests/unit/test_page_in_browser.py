@@ -4,9 +4,8 @@ What it looked like is kept in build/pages/.
 """
 
 import datetime
-import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -14,37 +13,28 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import (
     Browser,
-    ConsoleMessage,
-    Error,
     Locator,
     Page,
-    Request,
-    sync_playwright,
 )
 
-from kernel_delay.analysis.comparison import compare
-from kernel_delay.analysis.figures import Figures
 from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
-from kernel_delay.cli import main
 from kernel_delay.logs.causes import Usage
 from kernel_delay.logs.files import find
 from kernel_delay.logs.page import render as render_log
 from kernel_delay.logs.survey import survey
 from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand, Sample
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
-from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
 from kernel_delay.reporters.page.fleet import MOST_NAMED
 from kernel_delay.reporters.page.fleet import render as render_fleet
 from kernel_delay.reporters.page.slices import SHOWN_SLICES, Timeline
 from kernel_delay.reporters.rounds import way_of
-from tests.needs import needed
 from tests.recordings import header
 from tests.unit.fleet_samples import survey_of
-from tests.unit.monitor_recordings import LOST, record
+from tests.unit.monitor_recordings import LOST
 from tests.unit.page_samples import (
     EVENT_LOOP,
     HOSTILE,
@@ -53,92 +43,22 @@ from tests.unit.page_samples import (
     sample_with_events,
     series_of,
 )
-from tests.unit.samples import bare_sample
-from tests.unit.test_comparison import sample
+from tests.unit.pages import (
+    NARROW_WIDTH,
+    PHONE_WIDTH,
+    WIDTH,
+    Monitored,
+    Open,
+    comparison_page,
+    names,
+    overflow,
+    page_of,
+)
+from tests.unit.samples import bare_sample, timed_thread
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
-
-WIDTH, HEIGHT = 1280, 900
-PATIENCE_MS = 60_000
-PHONE_WIDTH, NARROW_WIDTH = 390, 800
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = needed("chromium")
-    with sync_playwright() as playwright:
-        # As root, in a container, there is no sandbox to be had.
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(project: Path) -> Path:
-    folder = project / "build" / "pages"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a page's text from a file; at the end nothing went wrong in it, nor was fetched."""
-    wrong: list[str] = []
-    fetched: list[str] = []
-    opened: list[Page] = []
-
-    def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            wrong.append(message.text)
-
-    def note_request(request: Request) -> None:
-        if request.url not in (f"file://{file}", "data:,"):
-            fetched.append(request.url)
-
-    def note_error(error: Error) -> None:
-        wrong.append(str(error))
-
-    def open_page(
-        text: Iterator[str],
-        width: int = WIDTH,
-        scheme: Literal["light", "dark"] = "light",
-    ) -> Page:
-        with file.open("w") as written:
-            written.writelines(text)
-        page = browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
-        opened.append(page)
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", note)
-        page.on("pageerror", note_error)
-        page.on("request", note_request)
-        page.goto(f"file://{file}")
-        page.locator("html[data-ready]").wait_for(state="attached")
-        return page
-
-    file = tmp_path / "page.html"
-    yield open_page
-    for page in opened:
-        page.close()
-    assert (wrong, fetched) == ([], [])
-
-
-def page_of(*samples: Sample) -> Iterator[str]:
-    return render(None, samples)
-
-
-def names(page: Page) -> list[str]:
-    return page.locator("tr.thread .name").all_inner_texts()
-
-
-def overflow(page: Page) -> int:
-    """How much wider the page is than its window."""
-    found = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert isinstance(found, int)
-    return found
 
 
 def test_verdict_comes_first_then_threads_by_lost_time(open_page: Open, pictures: Path) -> None:
@@ -189,7 +109,7 @@ def test_thread_is_found_and_opened_by_keyboard_alone(open_page: Open, pictures:
     titles = details.locator("h3").all_inner_texts()
     for title in ("System calls", "Where its time went", "Who had the CPU", "Where it slept"):
         assert any(each.startswith(title) for each in titles), title
-    assert "79.000" in details.inner_text()
+    assert "79.00" in details.inner_text()
     page.screenshot(path=pictures / "thread.png", full_page=True)
     page.keyboard.press("Escape")
     assert details.count() == 0
@@ -268,6 +188,12 @@ def test_account_flame_graph_separates_on_cpu_from_off_cpu(open_page: Open) -> N
     assert (root.text_content() or "").startswith("All time off the CPUs: 473.0 ms")
     titles = graph.locator(".flame g title").all_text_contents()
     assert any(title.startswith("poll_schedule_timeout (kernel): 1.000 ms") for title in titles)
+
+
+def test_flame_graph_offers_no_view_without_time(open_page: Open) -> None:
+    page = open_page(page_of(bare_sample(timed_thread(27090, "main"))))
+    options = page.locator("#flame").get_by_label("What the widths are").locator("option")
+    assert options.all_inner_texts() == ["All time off the CPUs"]
 
 
 @pytest.mark.parametrize("count", [1, 100, 100_000])
@@ -394,9 +320,9 @@ def test_samples_are_shown_over_time_and_one_by_one(open_page: Open, pictures: P
     assert page.locator("#series canvas").count() == 1
     assert page.locator(".sample").count() == 12
     page.locator("tr.thread").first.click()
-    assert "6,000.000" in page.locator("tr.details tfoot").inner_text()
+    assert "6.000" in page.locator("tr.details tfoot").inner_text()
     page.get_by_role("button", name="Show sample 3", exact=True).click()
-    assert "500.000" in page.locator("tr.details tfoot").inner_text()
+    assert "500.0" in page.locator("tr.details tfoot").inner_text()
     assert page.get_by_label("Sample", exact=True).input_value() == "2"
     page.get_by_label("What is drawn").select_option(label="blocked")
     assert "idle0 900" in page.locator(".u-legend").inner_text()
@@ -542,23 +468,6 @@ def test_a_flame_graph_in_svg_is_a_picture(
     page.close()
 
 
-def comparison_page(write_ns: float, names: Callable[[str], str] = str) -> Iterator[str]:
-    draw = random.Random(9)
-
-    def side(file: str, each_ns: float) -> tuple[Side, Figures]:
-        figures = Figures()
-        for _ in range(10):
-            made = sample(draw, each_ns, 20, 0.01)
-            threads = (replace(each, name=names(each.name)) for each in made.threads)
-            figures.add(replace(made, threads=tuple(threads)))
-        known = header("capture", kernel="6.1.0" if each_ns == 10_000 else "6.12.0")
-        return Side(names(file), known, figures.samples, figures.window_ns), figures
-
-    before, before_figures = side("before.kdr", 10_000)
-    after, after_figures = side("after.kdr", write_ns)
-    return render_comparison(before, after, compare(before_figures, after_figures))
-
-
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -588,6 +497,40 @@ def test_a_comparison_says_first_what_changed(
     assert change is not None
     assert change["x"] + change["width"] <= width
     page.screenshot(path=pictures / f"comparison-{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("write_ns", "judged", "sign"), [(15_000, "worse", "▲ worse"), (6_000, "better", "▼ better")]
+)
+def test_a_comparison_says_what_is_worse_or_better(
+    open_page: Open,
+    write_ns: float,
+    judged: str,
+    sign: str,
+    scheme: Literal["light", "dark"],
+) -> None:
+    page = open_page(comparison_page(write_ns), PHONE_WIDTH, scheme)
+    named = page.locator("#changes li").filter(has_text="write.mean").first
+    assert named.locator(".judged").inner_text() == sign
+    row = page.locator("#figures tr.figure").filter(has_text="write.mean").first
+    assert row.locator(".c-kind").inner_text() == sign
+    colour = "e => getComputedStyle(e).color"
+    ink = page.locator("body").evaluate(colour)
+    assert named.locator(".share b").evaluate(colour) != ink
+    assert row.locator(".c-difference").evaluate(colour) != ink
+    others = {"worse", "better"} - {judged}
+    assert page.locator("".join(f".figure.{other}" for other in others)).count() == 0
+    assert f"{sign}: 2" in page.locator(".judgement").inner_text()
+
+
+def test_a_rate_that_changed_is_neither_worse_nor_better(open_page: Open) -> None:
+    page = open_page(comparison_page(15_000))
+    page.get_by_label("Which figures").select_option(label="All figures")
+    for name in ("write.rate", "user", "blocked"):
+        rows = page.locator("#figures tr.figure", has=page.get_by_text(name, exact=True))
+        assert rows.count() > 0
+        assert rows.and_(page.locator(".worse, .better")).count() == 0
 
 
 def test_the_figures_of_a_comparison_are_filtered_and_sorted(
@@ -636,7 +579,7 @@ def test_comparison_of_few_rounds_claims_nothing(open_page: Open) -> None:
     page = open_page(render_comparison(before, after, comparison))
     assert page.locator("#changes .all-well").count() == 0
     assert "Nothing is claimed" in page.locator("#changes").inner_text()
-    assert page.locator("#sides th").all_inner_texts()[4] == "Rounds"
+    assert page.locator("#sides tbody th").all_inner_texts()[1] == "Rounds"
     assert page.locator("#figures tr.figure .c-name").first.inner_text() == "round.mean"
 
 
@@ -718,21 +661,6 @@ COLOURS = """canvas => {
 }"""
 
 
-Monitored = Callable[..., Iterator[str]]
-
-
-@pytest.fixture
-def monitor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Monitored:
-    """The page of a recording of so many events, which `report` makes."""
-
-    def monitor_page(command: MeasuringCommand, count: int, name: str = "") -> Iterator[str]:
-        path, page = record(tmp_path / "a.kdr", command, count, name), tmp_path / "monitor.html"
-        assert main(["report", "-q", str(path), "--html", str(page)]) == 0
-        return iter([page.read_text()])
-
-    return monitor_page
-
-
 @pytest.mark.parametrize("command", LOST)
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
@@ -785,8 +713,9 @@ def test_chain_is_drawn_from_the_wait_to_its_root(open_page: Open) -> None:
         ChainPart((SERVER,), "running", 50 * MS),
     )
     page = open_page(page_of(bare_sample(waiting(*parts))))
-    page.locator("tr.thread button").first.click()
-    drawn = page.locator(".chain")
+    heading = page.locator("#chains h3").inner_text()
+    assert heading.startswith("client (27090) waited 450.0 ms")
+    drawn = page.locator("#chains .chain")
     assert drawn.locator("span").all_inner_texts() == [
         *("client (27090)", "server (50)", "root (60)", "throttled: /batch"),
         *("running", "running"),
@@ -796,3 +725,39 @@ def test_chain_is_drawn_from_the_wait_to_its_root(open_page: Open) -> None:
     assert throttled is not None
     assert whole is not None
     assert throttled["width"] == pytest.approx(whole["width"] * 300 / 450, rel=0.02)
+
+
+def test_chains_are_of_the_sample_that_is_shown(open_page: Open) -> None:
+    chain = waiting(ChainPart((SERVER,), "running", 50 * MS))
+    page = open_page(page_of(bare_sample(chain), later(bare_sample(), 600 * MS)))
+    chains = page.locator("#chains")
+    assert chains.is_visible()
+    page.get_by_label("Sample", exact=True).select_option(index=2)
+    assert not chains.is_visible()
+    page.get_by_label("Sample", exact=True).select_option(index=1)
+    assert chains.is_visible()
+
+
+@pytest.mark.parametrize("width", [WIDTH, PHONE_WIDTH])
+def test_chains_of_several_roots_fit_and_are_listed(open_page: Open, width: int) -> None:
+    """However little of the time the last one has."""
+    roots = [ChainThread(60 + each, 60 + each, f"database-{each}") for each in range(9)]
+    parts = tuple(
+        ChainPart((SERVER, root), "runnable", (300 * MS) >> 2 * place)
+        for place, root in enumerate(roots)
+    )
+    threads = [replace(waiting(*parts), tid=100 + each, name=f"w{each}") for each in range(8)]
+    page = open_page(page_of(bare_sample(*threads)), width)
+    assert overflow(page) <= 0
+    assert page.locator("#chains h3").count() == 6
+    page.get_by_text("2 more threads").click()
+    page.locator("#chains h3").nth(7).wait_for()
+    first = page.locator("#chains .chain").first
+    whole = first.bounding_box()
+    assert whole is not None
+    for box in (each.bounding_box() for each in first.locator(".root").all()):
+        assert box is not None
+        assert box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
+    assert page.locator("#chains .chain-parts").first.locator("li").count() == 6
+    page.locator("#chains details").first.click()
+    page.get_by_text("server (50) → database-8 (68)").first.wait_for()

@@ -77,8 +77,8 @@ LEAST_COUNT = 20
 ROOT = "root/"
 """How the names of figures of wait chains begin."""
 
-# What holds a root. Who waits for another one may be waiting for work.
-_HOLDS = ("throttled", "stopped", "frozen")
+HOLDS = ("throttled", "stopped", "frozen")
+"""What holds a thread. Who waits for a root that nothing holds may be waiting for work."""
 
 Unit = Literal["share", "ns", "per_s", "count"]
 
@@ -206,7 +206,7 @@ class Figures:
         estimate = ratio(parts, present)
         if estimate is None:
             return None
-        is_held = key.name.endswith(_HOLDS)
+        is_held = key.name.endswith(HOLDS)
         is_idle = key.name == "blocked" or (key.name.startswith(ROOT) and not is_held)
         return Figure("share", estimate, 1.0, idle=is_idle)
 

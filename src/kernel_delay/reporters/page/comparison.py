@@ -5,7 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.analysis.comparison import ChangeKind, Comparison, tolerance
+from kernel_delay.analysis.comparison import Change, ChangeKind, Comparison, tolerance
+from kernel_delay.analysis.directions import less_is_better
 from kernel_delay.analysis.figures import Unit
 from kernel_delay.printable import printable
 from kernel_delay.reporters.changes import (
@@ -40,6 +41,8 @@ class PageChange(Struct, frozen=True):
 
     `change`, and the interval from `low` to `high`, are parts of 1: of what it was before, or,
     where `unit` is `share`, of all time. None has no end. `matters` is a part of the threads' time.
+    `ns` are both lengths where it is one: a table has them in one unit. `judged` is what a change
+    beyond chance is, where one direction of the figure is better.
     """
 
     threads: str
@@ -55,6 +58,8 @@ class PageChange(Struct, frozen=True):
     high: float | None
     tolerance: float
     matters: float
+    ns: tuple[float, float] | None
+    judged: Literal["better", "worse"] | None
 
 
 class PageComparison(Struct, frozen=True):
@@ -109,4 +114,14 @@ def _changes(comparison: Comparison) -> Iterator[PageChange]:
             high=change.high,
             tolerance=tolerance(change),
             matters=change.matters,
+            ns=(round(change.before, 1), round(change.after, 1)) if change.unit == "ns" else None,
+            judged=_judged(change, comparison),
         )
+
+
+def _judged(change: Change, comparison: Comparison) -> Literal["better", "worse"] | None:
+    if change.kind not in ("more", "less"):
+        return None
+    if not less_is_better(change.name, of_rounds=comparison.of == "rounds"):
+        return None
+    return "worse" if change.kind == "more" else "better"

@@ -273,8 +273,8 @@ def _sums(times_ns: Iterable[tuple[int, ...] | None]) -> tuple[int, ...]:
 def _finding(finding: Finding) -> PageFinding:
     text = finding.text
     if finding.advice:
-        # It stands by itself here.
-        text = text.removesuffix(finding.advice).rstrip()
+        # It stands by itself here. What follows it is said of other processes.
+        text = text.replace(f" {finding.advice}", "", 1)
     return PageFinding(
         rule=printable(finding.rule).replace("_", " ").replace("cpu", "CPU"),
         who=finding.who.replace("-", " "),

@@ -1,7 +1,7 @@
-// Two recordings compared: what changed first, then of what they are, then all figures.
+// Two recordings compared: what changed first, then all figures, then of what they are.
 
-import { count, percent, time } from "./format.js";
-import { h, svg } from "./dom.js";
+import { count, exact, percent, time, unitOf } from "./format.js";
+import { h, scroller, svg } from "./dom.js";
 import { showPage } from "./frame.js";
 
 const CHANGED = ["more", "less"];
@@ -16,6 +16,13 @@ const KINDS = {
   unclear: "no telling",
 };
 
+// A sign beside the colour.
+const JUDGED = { better: "▼ better", worse: "▲ worse" };
+
+function kindText(change) {
+  return JUDGED[change.judged] ?? KINDS[change.kind];
+}
+
 const COLUMNS = [
   { key: "threads", title: "Threads", text: (change) => change.threads },
   { key: "name", title: "Figure", text: (change) => change.name },
@@ -24,14 +31,14 @@ const COLUMNS = [
   { key: "change", title: "Change", value: (change) => change.change ?? Infinity },
   { key: "interval", title: "Interval" },
   { key: "plot", title: "" },
-  { key: "kind", title: "What it is", text: (change) => KINDS[change.kind] },
+  { key: "kind", title: "What it is", text: kindText },
   { key: "matters", title: "Of the time", hint: "what share of its threads’ time the change is of", value: (change) => change.matters },
 ];
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const title = h("h1", {}, "What changed from ", h("span", {}, data.before.file), " to ", h("span", {}, data.after.file));
-  showPage(title, h("main", {}, changes(data), sides(data), new Figures(data).element), "filter figures");
+  showPage(title, h("main", {}, changes(data), new Figures(data).element, sides(data)), "filter figures");
 }
 
 function changes(data) {
@@ -42,22 +49,36 @@ function changes(data) {
     { id: "changes", "aria-labelledby": "changes-title" },
     h("h2", { id: "changes-title" }, "What changed"),
     changed.length || !data.changes.length || data.too_few ? null : h("p", { class: "all-well" }, "Nothing, beyond chance."),
+    changed.length ? h("p", { class: "judgement" }, judgement(changed)) : null,
     h("ol", { class: "findings" }, changed.slice(0, MOST_NAMED).map(named)),
     more > 0 ? h("p", { class: "note" }, `And ${count(more)} more, below.`) : null,
     h("p", { class: "note" }, data.remarks),
   );
 }
 
+// How many are worse, how many better, and of how many neither can be said.
+function judgement(changed) {
+  const those = (judged) => changed.filter((change) => change.judged === judged).length;
+  const said = (judged) => h("span", { class: judged }, `${JUDGED[judged]}: ${count(those(judged))}`);
+  return [said("worse"), said("better"), h("span", { title: "figures of which neither direction is better, as of how much work there was" }, `neither: ${count(those(null))}`)];
+}
+
+// Before and after; lengths in one unit.
+function values({ before, after, ns }, times = unitOf(ns ?? [])) {
+  return ns ? ns.map((each) => `${times.estimate(each)} ${times.unit}`) : [before, after];
+}
+
 function named(change) {
+  const [before, after] = values(change);
   return h(
     "li",
-    { class: "change" },
+    { class: `change ${change.judged ?? ""}` },
     h("p", { class: "share" }, h("b", {}, change.difference.replace(/ .*/, "")), h("span", {}, change.difference.replace(/^\S+/, ""))),
     h(
       "div",
       {},
-      h("p", { class: "kind" }, h("span", { class: "name" }, change.threads), h("b", {}, change.name)),
-      h("p", { class: "text" }, `${change.after}, was ${change.before}`),
+      h("p", { class: "kind" }, h("span", { class: "name" }, change.threads), h("b", {}, change.name), change.judged ? h("span", { class: "judged" }, JUDGED[change.judged]) : null),
+      h("p", { class: "text" }, `${after}, was ${before}`),
       h("p", { class: "note" }, `the change is from ${change.interval}${change.unit === "share" ? " points" : " %"}, and of ${percent(change.matters, 1)} % of these threads’ time`),
     ),
   );
@@ -73,13 +94,12 @@ function sides({ before, after }) {
     "section",
     { id: "sides", "aria-labelledby": "sides-title" },
     h("h2", { id: "sides-title" }, "Of what"),
-    h(
-      "div",
-      { class: "scroll" },
+    scroller(
+      "Of what",
       h(
         "table",
         { class: "sides" },
-        h("thead", {}, h("tr", {}, ["", "Before", "After"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", {}, h("tr", {}, h("td"), ["Before", "After"].map((title) => h("th", { scope: "col" }, title)))),
         h(
           "tbody",
           {},
@@ -96,6 +116,7 @@ function sides({ before, after }) {
 class Figures {
   constructor({ changes: all, left_out: leftOut }) {
     this.all = all;
+    this.times = unitOf(all.flatMap(({ ns }) => ns ?? []));
     this.leftOut = leftOut;
     this.sort = { key: null, down: false };
     this.showAll = false;
@@ -121,7 +142,7 @@ class Figures {
       { id: "figures", "aria-labelledby": "figures-title" },
       h("div", { class: "heading" }, h("h2", { id: "figures-title" }, "Figures"), this.found, this.search, this.kind),
       h("p", { class: "note" }, "The line is the interval of the change, the dot the change itself; in the grey band it counts as none. Its scale is the root, to ±100 %."),
-      h("div", { class: "scroll" }, h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
+      scroller("Figures", h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
     );
     this.draw();
   }
@@ -161,6 +182,7 @@ class Figures {
 
   heading(column) {
     const active = this.sort.key === column.key;
+    if (!column.title) return h("td", { class: `c-${column.key}` });
     const button = { type: "button", "data-key": column.key, title: column.hint, onclick: () => this.sortBy(column) };
     return h(
       "th",
@@ -171,14 +193,19 @@ class Figures {
 
   row(change) {
     const changed = CHANGED.includes(change.kind);
+    const [before, after] = values(change, this.times).map((text, place) =>
+      h("td", { class: `number c-${place ? "after" : "before"}`, title: change.ns && exact(change.ns[place]) }, text),
+    );
     return h(
       "tr",
-      { class: `figure ${changed ? "changed" : "unchanged"}` },
+      { class: `figure ${changed ? "changed" : "unchanged"} ${change.judged ?? ""}` },
       h("th", { scope: "row", class: "c-threads" }, h("span", { class: "name" }, change.threads)),
       h("td", { class: "c-name" }, change.name),
-      ["before", "after", "difference", "interval"].map((key) => h("td", { class: `number c-${key}` }, change[key])),
+      before,
+      after,
+      ["difference", "interval"].map((key) => h("td", { class: `number c-${key}` }, change[key])),
       h("td", { class: "c-plot" }, plot(change)),
-      h("td", { class: "c-kind" }, KINDS[change.kind]),
+      h("td", { class: "c-kind" }, kindText(change)),
       h("td", { class: "number c-matters" }, `${percent(change.matters, 1)} %`),
     );
   }

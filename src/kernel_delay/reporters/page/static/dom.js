@@ -20,6 +20,19 @@ function fill(element, attributes, children) {
   return element;
 }
 
+// What is scrolled sideways where it has no room, then by the keyboard too.
+export function scroller(label, ...content) {
+  const element = h("div", { class: "scroll" }, content);
+  const observer = new ResizeObserver(() => {
+    const scrolls = element.scrollWidth > element.clientWidth;
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "group", "aria-label": label }))
+      if (scrolls) element.setAttribute(name, value);
+      else element.removeAttribute(name);
+  });
+  for (const each of [element, ...element.children]) observer.observe(each);
+  return element;
+}
+
 // A colour of page.css, as the browser has it now: light or dark.
 export function color(name) {
   const probe = h("span");

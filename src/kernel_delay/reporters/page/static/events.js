@@ -1,9 +1,9 @@
 // What Open vSwitch's monitors saw: what must be known of it, charts over time, the summary, and
 // what was longest or last.
 
-import { about, capital } from "./head.js";
+import { about, capital, foldedLines } from "./head.js";
 import { Chart } from "./chart.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 import { showPage } from "./frame.js";
 import { Rows } from "./rows.js";
 
@@ -28,8 +28,8 @@ function notes(lines) {
   return h(
     "aside",
     { class: "losses", "aria-label": title },
-    h("h3", {}, title),
-    h("ul", {}, lines.map((line) => h("li", {}, capital(line)))),
+    h("h2", {}, title),
+    foldedLines(lines.map(capital)),
   );
 }
 
@@ -38,7 +38,7 @@ function summary(text) {
     "section",
     { id: "summary", "aria-labelledby": "summary-title" },
     h("div", { class: "heading" }, h("h2", { id: "summary-title" }, "Summary")),
-    h("div", { class: "scroll" }, h("pre", { class: "summary" }, text)),
+    scroller("Summary", h("pre", { class: "summary" }, text)),
   );
 }
 

@@ -20,20 +20,36 @@ export function fixed(number, digits) {
   });
 }
 
+// How many digits after the point make three or four in all.
+function digitsOf(value) {
+  return value >= 100 ? 0 : value >= 10 ? 1 : 2;
+}
+
 // A time by itself: `4.123 ms`.
 export function time(ns) {
   if (!ns) return "0 s";
   const [unit, size] = UNITS.findLast(([, each]) => Math.abs(ns) >= each) ?? UNITS[0];
   const value = ns / size;
-  const digits = size === 1 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+  const digits = size === 1 ? 0 : digitsOf(value) + 1;
   return `${fixed(value, digits)} ${unit}`;
 }
 
-// How a column of times is written: one unit for all, that of its longest.
-export function column(longestNs) {
-  const [unit, size] = longestNs >= 1e7 ? UNITS[2] : longestNs >= 1e3 ? UNITS[1] : UNITS[0];
-  const digits = size === 1 ? 0 : 3;
-  return { unit, write: (ns) => fixed(ns / size, digits) };
+// How the times of a table are written: in one unit, that of the longest. If the shortest would be
+// less than a hundredth of it, the unit is up to two steps smaller.
+export function unitOf(times) {
+  const known = times.filter((ns) => ns > 0);
+  const longest = known.reduce((a, b) => Math.max(a, b), 1);
+  const shortest = known.reduce((a, b) => Math.min(a, b), longest);
+  let place = UNITS.findLastIndex(([, size]) => size <= longest);
+  const smallest = Math.max(0, place - 2);
+  while (place > smallest && shortest < UNITS[place][1] / 100) place--;
+  const [unit, size] = UNITS[Math.max(0, place)];
+  const digits = size === 1 ? 0 : shortest < size ? 3 : shortest < 10 * size ? 2 : 1;
+  const least = 10 ** -digits;
+  const write = (ns) => (!ns ? "0" : ns / size < least ? `<${least}` : fixed(ns / size, digits));
+  // Three digits, for what is no measured time but an estimate.
+  const estimate = (ns) => fixed(ns / size, digitsOf(ns / size));
+  return { unit, write, estimate };
 }
 
 export function percent(part, whole, digits = 1) {

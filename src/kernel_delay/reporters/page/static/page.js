@@ -2,6 +2,7 @@
 
 import { callModes, offCpuTree, onCpuTree } from "./tree.js";
 import { about, sampleName, top, verdict } from "./head.js";
+import { Chains } from "./chain.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
 import { Series } from "./series.js";
@@ -14,22 +15,31 @@ const EVERY = "all";
 
 function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const threads = new Threads(data.parts, () => {});
-  const series = data.samples.length > 1 ? new Series(data, select) : null;
+  const series = data.samples.length > 1 ? new Series(data, select, selectAndShow) : null;
+  const chains = new Chains();
+  const threads = new Threads(data.parts, () => {}, series?.bars ?? null);
   const choice = sampleChoice(data, select);
 
   function select(place) {
     const chosen = data.samples[place];
     choice.value = chosen ? String(place) : EVERY;
     series?.selected(chosen ? place : null);
-    threads.show(chosen?.threads ?? data.threads);
+    const shown = chosen?.threads ?? data.threads;
+    threads.show(shown);
+    chains.show(shown);
+  }
+
+  // Of what is below the threads.
+  function selectAndShow(place) {
+    select(place);
+    threads.element.scrollIntoView({ block: "nearest" });
   }
 
   const print = h("button", { type: "button", onclick: () => window.print() }, "Print");
   const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
   document.body.append(
     top(data, controls),
-    h("main", {}, verdict(data, select), about(data), series?.element ?? null, threads.element, slices(data), flame(data), timeline(data)),
+    h("main", {}, verdict(data, select), threads.element, chains.element, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
     foot(),
   );
   select(EVERY);
@@ -75,10 +85,12 @@ function flame(data) {
 function flameModes({ calls, threads, parts }) {
   const modes = [];
   if (calls) modes.push(...callModes(calls));
-  if (threads.some((thread) => thread.time_ns)) {
-    modes.push({ name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) });
-    modes.push({ name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) });
-  }
+  const ofAccount = [
+    { name: "All time on a CPU", tree: (of) => onCpuTree(of, parts) },
+    { name: "All time off the CPUs", tree: (of) => offCpuTree(of, parts) },
+  ];
+  // In a short round a thread may have been on no CPU.
+  modes.push(...ofAccount.filter(({ tree }) => tree(threads).value));
   return modes;
 }
 

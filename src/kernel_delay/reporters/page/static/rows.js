@@ -1,7 +1,7 @@
 // A table of texts: sorted by any column, filtered, the first rows of it until more are asked for.
 
 import { count } from "./format.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 
 const FEW_ROWS = 100;
 
@@ -19,7 +19,7 @@ export class Rows {
       "section",
       { id: table.id, "aria-labelledby": `${table.id}-title` },
       h("div", { class: "heading" }, h("h2", { id: `${table.id}-title` }, table.title), this.found, this.search),
-      h("div", { class: "scroll" }, h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
+      scroller(table.title, h("table", { class: "threads figures" }, h("thead", {}, this.headings), this.body)),
     );
     this.draw();
   }

@@ -20,9 +20,12 @@ const CHOICES = [
 ];
 
 export class Series {
-  constructor(data, select) {
+  // `select` shows a sample, for the bars, which stand with the threads; `selectAndShow` is the chart's.
+  constructor(data, select, selectAndShow) {
     this.data = data;
     this.select = select;
+    this.selectAndShow = selectAndShow;
+    this.bars = this.sampleBars();
     const choices = CHOICES.filter(([, , ns]) => this.threads(ns).length);
     this.choice = h(
       "select",
@@ -35,7 +38,6 @@ export class Series {
       { id: "series", "aria-labelledby": "series-title" },
       h("div", { class: "heading" }, h("h2", { id: "series-title" }, "Over time"), h("label", {}, "Share of the window: ", this.choice)),
       this.plot,
-      this.bars(),
     );
     redraw(this.plot, () => this.draw());
   }
@@ -57,7 +59,7 @@ export class Series {
   }
 
   // A bar a sample, of all threads together; each selects its sample.
-  bars() {
+  sampleBars() {
     const drawn = this.data.samples.slice(0, 400).map((sample, place) => {
       const sums = byState(this.data.parts, sample.time_ns.length ? sample.time_ns : null);
       return h(
@@ -139,7 +141,7 @@ export class Series {
     );
     this.drawn.over.addEventListener("click", () => {
       const place = places[this.drawn.cursor.idx];
-      if (place !== null && place !== undefined) this.select(place);
+      if (place !== null && place !== undefined) this.selectAndShow(place);
     });
   }
 }

@@ -1,9 +1,8 @@
 // All that is known of one thread.
 
-import { drawn } from "./chain.js";
 import { bar, histogram, stateOf, swatch } from "./parts.js";
-import { column, count, exact, percent } from "./format.js";
-import { h } from "./dom.js";
+import { count, exact, percent, unitOf } from "./format.js";
+import { h, scroller } from "./dom.js";
 
 const SPLIT = ["user", "ready", "blocked", "stopped", "unaccounted"];
 const SPLIT_NAMES = ["on CPU", "ready", "blocked", "stopped", "unaccounted"];
@@ -18,7 +17,7 @@ export function details(thread, parts) {
     rows(thread.interrupts, "Interrupts", "served on its time", "Handler", "Runs"),
     facts(thread),
   ];
-  return h("div", {}, chain(thread), calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
+  return h("div", {}, calls(thread), sleeps(thread.sleeps), h("div", { class: "columns" }, columns));
 }
 
 function card(title, about, ...content) {
@@ -26,17 +25,16 @@ function card(title, about, ...content) {
     "section",
     { class: "card" },
     h("h3", {}, title, about ? h("small", {}, about) : null),
-    content,
+    scroller(title, content),
   );
 }
 
-function chain(thread) {
-  if (!thread.chain.length) return null;
-  return card("Whom it waited for", "to the root of each wait", drawn(thread));
+function cell(text, title, css = "number") {
+  return h("td", { class: text === "0" ? `${css} zero` : css, title }, text);
 }
 
-function cell(text, title, css = "number") {
-  return h("td", { class: text === "0" || text === "0.000" ? `${css} zero` : css, title }, text);
+function timeCell(ns, write) {
+  return cell(write(ns), exact(ns));
 }
 
 function headings(...names) {
@@ -49,14 +47,14 @@ function headings(...names) {
 
 function account(thread, parts) {
   if (!thread.time_ns) return null;
-  const { unit, write } = column(thread.whole_ns);
+  const { unit, write } = unitOf([...thread.time_ns, thread.whole_ns]);
   const shown = parts.map((name, place) => [name, thread.time_ns[place]]).filter(([, ns]) => ns > 0);
   const line = ([name, ns]) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, swatch(stateOf(name)), name),
-      cell(write(ns), exact(ns)),
+      timeCell(ns, write),
       cell(percent(ns, thread.whole_ns, 2)),
     );
   return card(
@@ -70,7 +68,7 @@ function account(thread, parts) {
       h(
         "tfoot",
         {},
-        h("tr", {}, h("th", { scope: "row" }, "Total"), cell(write(thread.whole_ns), exact(thread.whole_ns)), cell("100.00")),
+        h("tr", {}, h("th", { scope: "row" }, "Total"), timeCell(thread.whole_ns, write), cell("100.00")),
       ),
     ),
   );
@@ -81,8 +79,7 @@ function calls(thread) {
   const split = thread.calls.some((call) => call.split_ns);
   const known = thread.calls.some((call) => call.lengths.percentiles_ns.length);
   const denied = thread.calls.some((call) => call.without_entry);
-  const total = column(Math.max(...thread.calls.map((call) => call.lengths.total_ns)));
-  const each = column(1e3);
+  const { unit, write } = unitOf(thread.calls.flatMap(({ lengths }) => [lengths.total_ns, lengths.max_ns, ...lengths.percentiles_ns]));
   const line = (call) => {
     const { count: made, total_ns, max_ns, percentiles_ns, histogram: counts } = call.lengths;
     return h(
@@ -90,28 +87,24 @@ function calls(thread) {
       {},
       h("th", { scope: "row", title: `number ${call.number}` }, call.name),
       cell(count(made)),
-      cell(total.write(total_ns), exact(total_ns)),
+      timeCell(total_ns, write),
       split ? h("td", { class: "split" }, call.split_ns ? splitBar(call.split_ns) : null) : null,
-      known
-        ? [0, 1, 2].map((place) =>
-            cell(percentiles_ns.length ? each.write(percentiles_ns[place]) : "", percentiles_ns.length ? exact(percentiles_ns[place]) : null),
-          )
-        : null,
-      cell(each.write(max_ns), exact(max_ns)),
+      known ? [0, 1, 2].map((place) => (percentiles_ns.length ? timeCell(percentiles_ns[place], write) : cell(""))) : null,
+      timeCell(max_ns, write),
       known ? h("td", {}, counts.length ? histogram(counts, `lengths of ${call.name}`) : null) : null,
       denied ? cell(count(call.without_entry)) : null,
     );
   };
-  const names = ["<Call", "Count", `Total ${total.unit}`];
+  const names = ["<Call", "Count", `Total ${unit}`];
   if (split) names.push("<On CPU, ready, blocked");
-  if (known) names.push(`P50 ${each.unit}`, "P90", "P99");
-  names.push(known ? "Max" : `Max ${each.unit}`);
+  if (known) names.push("P50", "P90", "P99");
+  names.push("Max");
   if (known) names.push("<Lengths");
   if (denied) names.push("Denied");
   return card(
     "System calls",
     null,
-    h("div", { class: "scroll" }, h("table", { class: split ? "full" : null }, headings(...names), h("tbody", {}, thread.calls.map(line)))),
+    h("table", { class: split ? "full" : null }, headings(...names), h("tbody", {}, thread.calls.map(line))),
   );
 }
 
@@ -141,30 +134,26 @@ const ABOUT = {
 function lengths(thread) {
   const found = Object.entries(thread.intervals);
   if (!found.length) return null;
-  const { unit, write } = column(1e3);
+  const { unit, write } = unitOf(found.flatMap(([, { max_ns, percentiles_ns }]) => [max_ns, ...percentiles_ns]));
   return card(
     "Stretches and waits",
     null,
     h(
-      "div",
-      { class: "scroll" },
+      "table",
+      {},
+      headings("<What", "Count", `P50 ${unit}`, "P99", "Max", "<Lengths"),
       h(
-        "table",
+        "tbody",
         {},
-        headings("<", "Count", `P50 ${unit}`, "P99", "Max", "<Lengths"),
-        h(
-          "tbody",
-          {},
-          found.map(([name, { count: made, max_ns, percentiles_ns, histogram: counts }]) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", title: ABOUT[name] }, name),
-              cell(count(made)),
-              [0, 2].map((place) => cell(percentiles_ns.length ? write(percentiles_ns[place]) : "–")),
-              cell(write(max_ns), exact(max_ns)),
-              h("td", {}, counts.length ? histogram(counts, name) : null),
-            ),
+        found.map(([name, { count: made, max_ns, percentiles_ns, histogram: counts }]) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", title: ABOUT[name] }, name),
+            cell(count(made)),
+            [0, 2].map((place) => (percentiles_ns.length ? timeCell(percentiles_ns[place], write) : cell("–"))),
+            timeCell(max_ns, write),
+            h("td", {}, counts.length ? histogram(counts, name) : null),
           ),
         ),
       ),
@@ -176,7 +165,7 @@ function lengths(thread) {
 function rows(all, title, about, first, counted) {
   if (!all.length) return null;
   const whole = all.reduce((sum, row) => sum + row.ns, 0);
-  const { unit, write } = column(Math.max(...all.map((row) => row.ns)));
+  const { unit, write } = unitOf(all.map((row) => row.ns));
   const rest = all.slice(SHOWN_ROWS);
   const line = (row) =>
     h(
@@ -184,7 +173,7 @@ function rows(all, title, about, first, counted) {
       {},
       h("th", { scope: "row" }, row.name || row.about, row.name && row.about ? h("small", {}, ` ${row.about}`) : null),
       cell(row.count ? count(row.count) : ""),
-      cell(write(row.ns), exact(row.ns)),
+      timeCell(row.ns, write),
       cell(percent(row.ns, whole, 1)),
     );
   const body = h("tbody", {}, all.slice(0, SHOWN_ROWS).map(line));
@@ -195,7 +184,7 @@ function rows(all, title, about, first, counted) {
       h(
         "td",
         { colspan: 4 },
-        h("button", { class: "quiet", type: "button", onclick: () => more.replaceWith(...rest.map(line)) }, `${count(rest.length)} more, ${exact(rest.reduce((sum, row) => sum + row.ns, 0))}`),
+        h("button", { class: "quiet", type: "button", onclick: () => more.replaceWith(...rest.map(line)) }, `${count(rest.length)} more, ${write(rest.reduce((sum, row) => sum + row.ns, 0))} ${unit}`),
       ),
     );
     body.append(more);
@@ -205,7 +194,7 @@ function rows(all, title, about, first, counted) {
 
 function sleeps(all) {
   if (!all.length) return null;
-  const { unit, write } = column(Math.max(...all.map((sleep) => sleep.ns)));
+  const { unit, write } = unitOf(all.flatMap((sleep) => [sleep.ns, sleep.max_ns]));
   const line = (sleep) =>
     h(
       "tr",
@@ -219,17 +208,13 @@ function sleeps(all) {
       ),
       cell(count(sleep.count)),
       sleepTime(sleep, write),
-      cell(write(sleep.max_ns), exact(sleep.max_ns)),
+      timeCell(sleep.max_ns, write),
       h("td", {}, waker(sleep)),
     );
   return card(
     "Where it slept",
     "and who woke it",
-    h(
-      "div",
-      { class: "scroll" },
-      h("table", {}, headings("<For", "Count", `Total ${unit}`, "Max", "<Mostly woken by"), h("tbody", {}, all.slice(0, 4 * SHOWN_ROWS).map(line))),
-    ),
+    h("table", {}, headings("<For", "Count", `Total ${unit}`, "Max", "<Mostly woken by"), h("tbody", {}, all.slice(0, 4 * SHOWN_ROWS).map(line))),
     all.length > 4 * SHOWN_ROWS ? h("p", { class: "note" }, `and ${count(all.length - 4 * SHOWN_ROWS)} places more`) : null,
   );
 }
@@ -243,7 +228,7 @@ function where(sleep) {
 
 // Of short waits only some are looked at, and stand for the others.
 function sleepTime({ ns, estimated_ns: estimated }, write) {
-  if (!estimated) return cell(write(ns), exact(ns));
+  if (!estimated) return timeCell(ns, write);
   return cell(`≈ ${write(ns)}`, `${exact(ns)}, of which ${exact(estimated)} are estimated`);
 }
 

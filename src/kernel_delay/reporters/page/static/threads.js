@@ -2,7 +2,7 @@
 
 import { bar, byState, legend, STATE_NAMES } from "./parts.js";
 import { count, exact, percent } from "./format.js";
-import { h } from "./dom.js";
+import { h, scroller } from "./dom.js";
 import { details } from "./thread.js";
 
 const OFF = ["stopped", "throttled", "frozen"];
@@ -29,7 +29,8 @@ const FEW_IDLE = 4;
 const FEW_ROWS = 200;
 
 export class Threads {
-  constructor(parts, onOpen) {
+  // `samples` are what a sample is chosen by, if there are several.
+  constructor(parts, onOpen, samples) {
     this.parts = parts;
     this.onOpen = onOpen;
     this.sort = { key: "lost", down: true };
@@ -55,12 +56,9 @@ export class Threads {
       "section",
       { id: "threads", "aria-labelledby": "threads-title" },
       h("div", { class: "heading" }, h("h2", { id: "threads-title" }, "Threads"), this.count, this.search),
+      samples,
       this.legend,
-      h(
-        "div",
-        { class: "scroll" },
-        h("table", { class: "threads" }, h("thead", {}, this.headings), this.body),
-      ),
+      scroller("Threads", h("table", { class: "threads" }, h("thead", {}, this.headings), this.body)),
     );
     this.body.addEventListener("keydown", (event) => this.key(event));
   }

@@ -1,0 +1,128 @@
+"""axe-core has nothing to object to: on each kind of page, wide and narrow, light and dark."""
+
+import datetime
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Page, ViewportSize
+
+from kernel_delay.logs.causes import Usage
+from kernel_delay.logs.files import find
+from kernel_delay.logs.page import render as render_log
+from kernel_delay.logs.survey import survey
+from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand
+from kernel_delay.reporters.page import render
+from kernel_delay.reporters.page.flame_graph import FlameGraph
+from kernel_delay.reporters.page.fleet import render as render_fleet
+from tests.recordings import header
+from tests.unit.fleet_samples import survey_of
+from tests.unit.monitor_recordings import LOST
+from tests.unit.page_samples import hostile_sample, sample_with_events, series_of
+from tests.unit.pages import HEIGHT, Monitored, Open, comparison_page, page_of
+from tests.unit.samples import bare_sample
+from tests.unit.test_logs import of_usage, vlog, write
+from tests.unit.test_page_layout import busy
+from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
+from tests.unit.timeline_samples import WITH_TIMELINE
+
+WIDTHS = (1400, 900, 420)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+"""axe-core itself, which the package has: its own module is not needed."""
+
+FOUND = """async () => {
+  const { violations } = await axe.run({ resultTypes: ["violations"] });
+  const why = ({ any, all, none }) => [...any, ...all, ...none].map(({ message }) => message);
+  return violations.map(({ id, nodes }) => [id, ...nodes.slice(0, 3).map((node) =>
+    `${node.html.slice(0, 160)}: ${why(node).join("; ").slice(0, 200)}`)]);
+}"""
+
+UNFOLD = """() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+}"""
+"""What is folded is looked at too."""
+
+DRAWN = """() => new Promise((drawn) =>
+  requestAnimationFrame(() => requestAnimationFrame(drawn)))"""
+"""Waits until the page knows of its new width: it is told within the first frame."""
+
+ROOT = ChainThread(60, 60, "root")
+CHAINS = (
+    ChainPart((SERVER, ROOT), "throttled", 300 * MS, cgroup="/batch"),
+    ChainPart((SERVER, ROOT), "running", 100 * MS),
+    ChainPart((SERVER,), "stopped", 50 * MS),
+    ChainPart((), "unknown", 40 * MS),
+)
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "one": lambda: render(header("capture"), [busy()]),
+    "series": lambda: render(header("capture"), series_of(12)),
+    "calls": lambda: page_of(sample_with_events(2000)),
+    "timeline": lambda: page_of(WITH_TIMELINE),
+    "chains": lambda: page_of(bare_sample(waiting(*CHAINS))),
+    "hostile": lambda: page_of(hostile_sample()),
+    "nothing": lambda: page_of(),
+    "worse": lambda: comparison_page(15_000),
+    "better": lambda: comparison_page(6_000),
+    "same": lambda: comparison_page(10_000),
+    "fleet": lambda: render_fleet(survey_of(120)),
+    "flame graph": lambda: flame_graph(),
+}
+
+
+def flame_graph() -> Iterator[str]:
+    graph = FlameGraph()
+    graph.add(sample_with_events(2000))
+    return graph.html()
+
+
+def violations(page: Page) -> dict[str, Any]:
+    """What axe-core says at each width, in each colour scheme."""
+    page.evaluate(AXE)
+    found = {}
+    for width in WIDTHS:
+        page.set_viewport_size(ViewportSize(width=width, height=HEIGHT))
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_function(f"innerWidth === {width}")
+            page.evaluate(DRAWN)
+            if said := page.evaluate(FOUND):
+                found[f"{width} {scheme}"] = said
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_violation(open_page: Open, name: str) -> None:
+    page = open_page(PAGES[name](), WIDTHS[0])
+    for thread in page.locator("tr.thread button").all()[:3]:
+        thread.click()
+    page.evaluate(UNFOLD)
+    assert violations(page) == {}
+
+
+@pytest.mark.parametrize("command", LOST)
+def test_axe_finds_no_violation_in_a_monitor(
+    open_page: Open, monitor_page: Monitored, command: MeasuringCommand
+) -> None:
+    assert violations(open_page(monitor_page(command, 300), WIDTHS[0])) == {}
+
+
+def test_axe_finds_no_violation_in_a_log(open_page: Open, tmp_path: Path) -> None:
+    lines = [vlog(-1, 1, "bridge", "a line"), *of_usage(Usage(2000, 1, 1), "main", number=2)]
+    log = write(tmp_path / "ovs-vswitchd.log", lines)
+    page = open_page(render_log(survey(find([str(log)]).logs, (), datetime.UTC)), WIDTHS[0])
+    assert violations(page) == {}
+
+
+def test_a_table_that_scrolls_is_reached_by_the_keyboard(open_page: Open) -> None:
+    """Also if it became too wide after the page was drawn."""
+    page = open_page(PAGES["fleet"](), 1400)
+    scroller = page.locator("#outliers .scroll")
+    assert scroller.get_attribute("tabindex") is None
+    page.locator("#outliers td").first.evaluate("e => e.style.paddingRight = '2000px'")
+    page.locator("#outliers .scroll[tabindex='0']").wait_for()
+    assert scroller.get_attribute("aria-label") == "Outliers"
