@@ -97,7 +97,8 @@ class Terminal:
         self._draw()
 
     def _take(self) -> None:
-        tty.setcbreak(self._input, termios.TCSAFLUSH)
+        # What was typed while the command started is not lost: it may be q.
+        tty.setcbreak(self._input, termios.TCSADRAIN)
         mode = termios.tcgetattr(self._input)
         # Ctrl-Z is a key: the terminal is given back before the command stops.
         mode[6][termios.VSUSP] = os.fpathconf(self._input, "PC_VDISABLE").to_bytes(1)
@@ -155,9 +156,13 @@ class Terminal:
             # As Ctrl-C ends the window that is open, or the start of the first.
             quit_as_asked()
         elif action == "suspend":
-            self._give()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            self._take()
+            # A window that is over meanwhile is drawn after that.
+            with self._lock:
+                self._give()
+                # This thread itself: otherwise it goes on until another one takes the signal.
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+                self._take()
+                self._lines = ()
 
     def _draw(self, *, is_whole: bool = True) -> None:
         """Draw the lines that changed. Each key draws all: what others wrote there goes away."""
