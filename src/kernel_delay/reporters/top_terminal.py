@@ -1,4 +1,10 @@
-"""The terminal of `kernel-delay top`: its keys, and what is drawn on it."""
+"""The terminal of `kernel-delay top`: its keys, and what is drawn on it.
+
+Neither rich's Live nor textual draws it. Live takes no keys, and renders a whole screen where two
+lines have changed. textual takes keys, but runs the program in an event loop of its own, where
+windows are waited for in ours, and is six further packages that root would run. Lines are strings
+here: tests compare them.
+"""
 
 import os
 import select

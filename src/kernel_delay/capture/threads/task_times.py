@@ -126,6 +126,8 @@ def with_scheduling(
         for place, thread in enumerate(known)
         if thread.tid and thread.time and thread.time.ready_ns >= ASKED_SHARE * window_ns
     ]
+    if not waited:
+        return known
     asked = {place for _, place in sorted(waited, reverse=True)[:MOST_ASKED]}
     return tuple(
         replace(thread, scheduling=scheduling(thread.tid))
@@ -144,5 +146,7 @@ def weights_of_takers(
         for taker in thread.cpu_taken_by:
             if taker.pid not in (0, pid) and not taker.kernel_thread:
                 taken[taker.pid] = taken.get(taker.pid, 0) + taker.ns
+    if not taken:
+        return ()
     worst = [each for _, each in sorted((-ns, each) for each, ns in taken.items())][:MOST_TAKERS]
     return cpu_weights(pid, (each for each in worst if taken[each] >= ASKED_SHARE * window_ns))
