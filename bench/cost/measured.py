@@ -8,6 +8,7 @@ from pathlib import Path
 
 import kernel_delay
 from bench.cost.collecting import collector_calls
+from bench.cost.live import top_calls
 from bench.cost.programs import object_bytes, verified_figures
 from bench.cost.reports import report_calls
 from bench.cost.starts import imported_modules, readings
@@ -31,7 +32,7 @@ def measured(folder: Path, *, programs_only: bool) -> Table:
     table = {
         **programs,
         f"{platform.machine()}, {_compiler()}": object_bytes(),
-        f"{python}, reports": collector_calls() | report_calls(folder),
+        f"{python}, reports": collector_calls() | top_calls() | report_calls(folder),
     }
     if not is_editable():
         table[f"{python}, imports"] = imported_modules(folder)

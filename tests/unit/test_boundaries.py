@@ -1,5 +1,6 @@
 """What is read at a window's boundaries is told only if it was read there."""
 
+import itertools
 import os
 import time
 
@@ -105,3 +106,20 @@ def test_sums_of_threads_that_ended_are_not_asked_about() -> None:
     )
     assert ended.scheduling is None
     assert unknown.scheduling is None
+
+
+def test_window_ends_with_what_was_read_as_the_next_opened() -> None:
+    numbers = itertools.count()
+    boundaries = Boundaries(lambda: next(numbers))
+    boundaries.open(1, WINDOW_NS)
+    start_ns = time.monotonic_ns()
+    time.sleep(0.1)
+    stop_ns = time.monotonic_ns()
+    boundaries.open(2, WINDOW_NS)
+    first = boundaries.close(1, start_ns, stop_ns)
+    assert first is not None
+    assert (first.before, first.after) == (0, 1)
+    # No window has opened since the end of this one.
+    second = boundaries.close(2, stop_ns, time.monotonic_ns())
+    assert second is not None
+    assert (second.before, second.after) == (1, 2)

@@ -269,3 +269,50 @@ def test_an_owner_that_was_summed_up_is_named(recorded: Recorded) -> None:
     assert threads["owner"].threads == RECORDS // 2
     (wait,) = threads["waiter"].lock_waits
     assert (wait.address, wait.tid, wait.name, wait.ns) == (0xA0, 20, "owner", 400)
+
+
+def test_sleepers_are_accounted_for_together_as_each_alone(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    for identity, call in ((1, 1), (2, 1), (3, 2), (4, 1), (5, 1), (6, 1)):
+        state = recorded.state(identity, 10 + identity, b"sleeper%d" % identity)
+        state.now.syscall = call
+    recorded.states[3].now.uninterruptible = 1
+    # It has slept since a while after the window's beginning, and one is amid its window.
+    recorded.states[4].now.state_since_ns = recorded.states[4].now.mode_since_ns = START_NS + 400
+    recorded.states[5].kernel_worker = 1
+    together = {each.tid: each for each in Collector(recorded).collect(epoch, START_NS, STOP_NS)}
+    for state in recorded.states:
+        alone = Recorded()
+        alone.open_window(START_NS, STOP_NS)
+        alone.states.append(state)
+        (thread,) = Collector(alone).collect(epoch, START_NS, STOP_NS)
+        assert together[state.tid] == thread
+    assert len(together) == 6
+
+
+def test_thread_that_woke_since_it_was_read_is_read_anew(recorded: Recorded) -> None:
+    collector = Collector(recorded)
+    recorded.open_window(START_NS, STOP_NS)
+    state = recorded.state(1, 7, b"sleeper")
+    collected(recorded, collector)
+    epoch = recorded.open_window(STOP_NS, 2 * STOP_NS)
+    state.now.state, state.now.state_since_ns = lib.STATE_READY_WOKEN, STOP_NS + 600
+    state.now.ready_since_ns = STOP_NS + 600
+    state.now.state_changes += 2
+    record = recorded.thread(1, 7, b"sleeper", epoch)
+    record.account.mode_ns[lib.MODE_SYSCALL] = 0
+    state.now.epoch = epoch
+    (thread,) = collector.collect(epoch, STOP_NS, 2 * STOP_NS)
+    assert thread.time is not None
+    assert thread.time.ready_ns == STOP_NS - 600
+
+
+def test_states_that_were_dumped_before_are_dumped_once_more(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    recorded.state(1, 7, b"sleeper")
+    dumped = recorded.thread_states()
+    recorded.readings = 0
+    ((_, thread),) = Collector(recorded).collect_each(epoch, START_NS, STOP_NS, dumped)
+    assert thread.time
+    assert thread.time.blocked_ns == WINDOW_NS
+    assert recorded.readings == 1

@@ -105,3 +105,8 @@ def test_sessions_share_a_cpu_out_among_them(machine: Path) -> None:
     )
     (machine / "proc" / str(OTHER) / "autogroup").write_text("something else\n")
     assert system_state.cpu_weights(TARGET, [OTHER]) == ()
+
+
+def test_nothing_is_read_where_nobody_had_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_state, "cpu_cgroups", lambda pid: pytest.fail("was read"))
+    assert system_state.cpu_weights(TARGET, ()) == ()

@@ -8,7 +8,9 @@ import pytest
 from kernel_delay.cli import main
 from kernel_delay.commands.options import target
 from kernel_delay.errors import NoInputError
+from kernel_delay.host import losing
 from kernel_delay.host.losing import Losing, Survey, Thread, lost
+from kernel_delay.host.target import process_ids
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.losing import render
 
@@ -96,3 +98,16 @@ def test_only_who_names_nothing_at_a_terminal_gets_proposals(
     monkeypatch.setattr("sys.stdout", screen)
     assert main(options) == os.EX_NOINPUT
     assert bool(screen.getvalue()) == proposes
+
+
+def test_survey_ends_at_once_where_all_processes_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(losing, "process_ids", lambda known: iter(()))
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("it waited"))
+    assert losing.losing_processes({1}).processes == ()
+
+
+def test_processes_are_listed_without_those_known() -> None:
+    assert os.getpid() in set(process_ids())
+    assert os.getpid() not in set(process_ids({os.getpid()}))

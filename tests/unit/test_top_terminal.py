@@ -1,9 +1,12 @@
 """The terminal of `kernel-delay top` where a call fails: it is given back."""
 
 import errno
+import fcntl
 import os
 import pty
+import re
 import select
+import struct
 import termios
 import threading
 from collections.abc import Iterator
@@ -13,6 +16,9 @@ import pytest
 
 from kernel_delay.reporters import top_terminal
 from kernel_delay.reporters.top_terminal import Terminal
+from kernel_delay.reporters.top_view import Shown, shown
+from tests.recordings import HEADER
+from tests.unit.samples import bare_sample, timed_thread
 from tests.workload import wait_until
 
 
@@ -83,3 +89,28 @@ def test_terminal_that_takes_nothing_is_named(
         Terminal(screen.file, lambda shown: "", has_color=False),
     ):
         pass
+
+
+def shown_of(*names: str) -> Shown:
+    threads = (timed_thread(at, name) for at, name in enumerate(names, 7))
+    return shown([bare_sample(*threads)], HEADER)
+
+
+def test_window_draws_the_lines_that_changed(screen: Screen) -> None:
+    fcntl.ioctl(screen.other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with Terminal(screen.file, lambda shown: "", has_color=False) as terminal:
+        terminal.show(shown_of("main", "worker"))
+        assert "worker" in screen.drawn()
+        terminal.show(shown_of("main", "other"))
+        assert re.findall(r"\x1b\[(\d+)H", screen.drawn()) == ["4"]
+        terminal.say("a message")
+        assert screen.drawn().count("\x1b[K") == 24
+
+
+def test_without_colour_nothing_but_places_is_written(screen: Screen) -> None:
+    with Terminal(screen.file, lambda shown: "", has_color=False) as terminal:
+        terminal.show(shown_of("main"))
+        assert set(re.findall(r"\x1b\[[0-9;]*[a-zA-Z]", screen.drawn())) <= {
+            "\x1b[K",
+            *(f"\x1b[{row}H" for row in range(1, 200)),
+        }

@@ -62,10 +62,8 @@ class ThreadState(Struct, frozen=True, gc=False):
 
     def is_interrupted_at(self, stop_ns: int) -> bool:
         """Return whether it was in an interrupt then, as far as is known."""
-        return any(
-            since_ns and since_ns < stop_ns
-            for since_ns in (self.hard_irq_since_ns, self.soft_irq_since_ns)
-        )
+        hard_ns, soft_ns = self.hard_irq_since_ns, self.soft_irq_since_ns
+        return (hard_ns and hard_ns < stop_ns) or (soft_ns and soft_ns < stop_ns) or False
 
     def known_until_ns(self) -> int:
         """Return when what is said of the state was known to begin, or to end if it is unknown."""

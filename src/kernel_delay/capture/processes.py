@@ -21,6 +21,7 @@ class Processes:
         """Know those that were asked for."""
         self._are_several = targets.are_several
         self._known = {each.pid: self._described(each) for each in targets.processes}
+        self._titled: set[int] = set()
         self._asked = tuple(self._known)
         self._there = set(self._asked)
 
@@ -66,20 +67,29 @@ class Processes:
         self._look_up(found)
         return {pid: tuple(found[pid]) for pid in sorted(found, key=_place)}
 
-    def target(self, pid: int, threads: Iterable[Thread]) -> Target:
+    def target(self, pid: int, threads: Sequence[Thread]) -> Target:
         """Return the process with these threads, as it is called now; of several, or was last."""
         known = self._known.get(pid, Target(pid, "", None))
         if pid == NO_PROCESS:
             return known
         names = (thread.name for thread in threads if thread.tid == pid)
         comm = next(names, known.comm)
+        if pid in self._titled and comm == known.comm and not any(map(_has_run, threads)):
+            # Only a process that runs gives itself another title.
+            return known
         words = command_line(pid, MOST_COMMAND_LINE_BYTES)
         # Of one that is gone what was known, unless it has executed something since.
         if not words and comm == known.comm:
             words = known.command_line
         if not self._are_several:
             comm = known.comm
-        return structs.replace(known, comm=comm, command_line=words)
+        self._titled.add(pid)
+        found = self._known[pid] = structs.replace(known, comm=comm, command_line=words)
+        return found
+
+
+def _has_run(thread: Thread) -> bool:
+    return thread.time is None or thread.time.user_ns > 0 or thread.time.kernel_ns > 0
 
 
 def _place(pid: int) -> tuple[bool, int]:

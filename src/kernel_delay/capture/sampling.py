@@ -14,10 +14,9 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.session_options import Request, count_upcalls
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import (
-    has_uprobes,
-    migrations,
-    rescheduled,
-    task_times,
+    Scheduled,
+    processes_with_uprobes,
+    scheduled,
     weights_of_takers,
     with_scheduling,
 )
@@ -26,10 +25,18 @@ from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import Snapshot, between, call_cost, stopper, tracer
+from kernel_delay.host.system_state import (
+    Snapshot,
+    between,
+    call_cost,
+    cpu_uses,
+    stopper,
+    tracer,
+)
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
+    CpuUse,
     EndedBy,
     Lost,
     PacketLosses,
@@ -223,23 +230,24 @@ class Sampling:
         from kernel_delay.analysis.verdict.user_work import has_cheap_calls
 
         states = self._states.close(epoch, start_ns, stop_ns)
-        counted = states if states and not states.is_late else None
-        times = task_times(counted.before, counted.after) if counted else {}
-        moved = migrations(counted.before, counted.after) if counted else {}
-        changed = rescheduled(states.before, states.after) if states else frozenset()
+        counts = scheduled(states.before, states.after) if states else Scheduled({}, {}, set())
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
-        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns))
+        dumped = states.after if states else None
+        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns, dumped))
         if self._follower is not None:
             threads = list(self._follower.chains(threads, start_ns, stop_ns))
-        threads = [
-            (
-                process,
-                structs.replace(
-                    thread, task_times=times.get(thread.tid), migrations=moved.get(thread.tid)
-                ),
-            )
-            for process, thread in threads
-        ]
+        if states and not states.is_late:
+            threads = [
+                (
+                    process,
+                    structs.replace(
+                        thread,
+                        task_times=counts.times.get(thread.tid),
+                        migrations=counts.migrations.get(thread.tid),
+                    ),
+                )
+                for process, thread in threads
+            ]
         taken = self._events.take(stop_ns) if self._events else None
         timeline = (
             self._timeline.take(start_ns, stop_ns, self._collector.take_accounts())
@@ -264,11 +272,15 @@ class Sampling:
         )
         processes = self._processes.sorted_out(threads)
         slices = self._slices_of(timeline, processes)
+        uprobed = processes_with_uprobes(states.after) if states else {}
+        cpus = _cpu_uses(snapshots) if snapshots else ()
         for pid, own in processes.items():
             system_state = None
             if states and snapshots and pid in snapshots.after:
-                uprobed = has_uprobes(states.after, pid if len(processes) > 1 else None)
-                around = self._system_state(snapshots, pid, uprobed, start_ns)
+                # Of one process all threads are.
+                known = uprobed if len(processes) > 1 else {pid: next(iter(uprobed.values()), None)}
+                has_uprobes = known.get(pid)
+                around = self._system_state(snapshots, cpus, pid, has_uprobes, start_ns)
                 holder = lock_owner(pid) if _waited_for_file_lock(own) else None
                 system_state = structs.replace(
                     around,
@@ -281,7 +293,9 @@ class Sampling:
             yield structs.replace(
                 of_all,
                 target=self._processes.target(pid, own),
-                threads=self._with_pmds(with_scheduling(own, stop_ns - start_ns, changed), ended),
+                threads=self._with_pmds(
+                    with_scheduling(own, stop_ns - start_ns, counts.changed), ended
+                ),
                 system_state=system_state,
                 timeline=slices[pid],
                 processes=len(processes),
@@ -306,12 +320,17 @@ class Sampling:
         return {pid: own.get(pid, others) for pid in pids}
 
     def _system_state(
-        self, snapshots: Readings[_Snapshots], pid: int, uprobed: bool | None, start_ns: int
+        self,
+        snapshots: Readings[_Snapshots],
+        cpus: tuple[CpuUse, ...],
+        pid: int,
+        uprobed: bool | None,
+        start_ns: int,
     ) -> SystemState:
         before, after = snapshots.before, snapshots.after
         # Of one that came since only the machine is known.
         began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
-        around = between(began, after[pid], pid, uprobed)
+        around = between(began, after[pid], pid, uprobed, cpus)
         if snapshots.is_late:
             around = structs.replace(around, cpus=(), memory=None, is_late=True)
         reported = self._programs.stop_signal()
@@ -358,6 +377,14 @@ class Sampling:
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
         )
+
+
+def _cpu_uses(snapshots: Readings[_Snapshots]) -> tuple[CpuUse, ...]:
+    """How the CPUs were used: the same around each process."""
+    before, after = (
+        next(iter(each.values()), None) for each in (snapshots.before, snapshots.after)
+    )
+    return cpu_uses(before, after) if before and after else ()
 
 
 def _stopped(threads: Iterable[Thread]) -> list[int]:

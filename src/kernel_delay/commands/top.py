@@ -100,7 +100,7 @@ def _measure(
 ) -> bool:
     """Show window after window; return whether other processes are to be measured now."""
     from kernel_delay.analysis.processes import Windows
-    from kernel_delay.analysis.verdict import judge
+    from kernel_delay.analysis.verdict import Judge
     from kernel_delay.capture.plan import WindowPlan
     from kernel_delay.capture.session import Session, SessionOptions
     from kernel_delay.commands.options.recording import header_of
@@ -109,13 +109,13 @@ def _measure(
 
     plan = WindowPlan(sample_time_ns=args.sample_time_ns, count=_MOST_WINDOWS)
     is_given = target_options.is_given(args)
-    count, windows = 0, Windows()
+    count, windows, judge = 0, Windows(), Judge()
     header = header_of("capture", *targets.processes)
     with Session(targets, plan, SessionOptions(), terminal.say) as session:
         uses = (privileges.PROCESS,) if is_given else (privileges.PROCESS, privileges.FOLLOW)
         privileges.keep_only(uses, (Path.cwd(),))
         for sample in session.samples():
-            for window in windows.take(judge(sample)):
+            for window in windows.take(judge.judge(sample)):
                 terminal.show(shown(window, header, others))
                 count += 1
                 if not is_given and count % _SURVEY_EACH == 0 and _others_lose(targets):
@@ -128,7 +128,8 @@ def _measure(
 def _others_lose(targets: "Targets") -> bool:
     from kernel_delay.host.losing import losing_processes
 
-    return not {loss.pid for loss in losing_processes().processes} <= {*targets.pids}
+    # Those that are measured need not be read.
+    return bool(losing_processes({*targets.pids, os.getpid()}).processes)
 
 
 def _record(what: "Shown") -> str:

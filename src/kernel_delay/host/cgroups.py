@@ -87,7 +87,7 @@ def read_hierarchies(pids: Iterable[int]) -> dict[int, Hierarchy | None]:
     known: dict[str, Hierarchy] = {}
     for pid in pids:
         try:
-            text = read_text(PROC / str(pid) / "cgroup")
+            text = read_text(f"{PROC}/{pid}/cgroup")
         except OSError:
             found[pid] = None
             continue
@@ -179,6 +179,8 @@ def _mounts(text: str) -> dict[str, _Mount]:
     """Where each v1 controller is mounted, and v2 by the name ""; see proc_pid_mountinfo(5)."""
     found: dict[str, _Mount] = {}
     for line in lines_of(text):
+        if " - cgroup" not in line:  # Those of containers are hundreds.
+            continue
         mounted, _, file_system = line.partition(" - ")
         root, place = mounted.split(" ")[3:5]
         mount = _Mount(root, Path(place))

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,17 +66,21 @@ Threads = Mapping[int, Mapping[int, Thread]]
 """The threads of each process, by their ids."""
 
 
-def losing_processes() -> Survey:
+def losing_processes(known: Container[int] = ()) -> Survey:
     """Look for INTERVAL_NS, and as long as looking takes; return those that lost most.
+
+    The processes `known` are left out; where there are no others, that takes no time.
 
     Linux counts a wait for a CPU when it ends (Documentation/scheduler/sched-stats.rst): who was
     runnable before and after and did not run has waited all the time.
     """
     began_ns = time.monotonic_ns()
-    before = _threads()
+    before = _threads(known)
+    if not before:
+        return Survey(INTERVAL_NS, ())
     throttled = _throttled(before)
     time.sleep(INTERVAL_NS / 1e9)
-    after = _threads()
+    after = _threads(known)
     throttled_after = _throttled(after)
     interval_ns = time.monotonic_ns() - began_ns
     found = []
@@ -115,10 +119,10 @@ def lost(
     return Losing(pid, comm, sum(waits), len(waits), uninterruptible, throttled_ns)
 
 
-def _threads() -> Threads:
+def _threads(known: Container[int]) -> Threads:
     found: dict[int, dict[int, Thread]] = {}
     count = 0
-    for pid in process_ids():
+    for pid in process_ids(known):
         if pid == os.getpid():
             continue
         found[pid] = {}

@@ -5,16 +5,36 @@ characters that Python takes for the end of a line, such as a carriage return, a
 (fs/proc/array.c:proc_task_name(), fs/proc_namespace.c:mangle(), 5.14 to 6.18).
 """
 
+import os
 from pathlib import Path
 
+_CHUNK_BYTES = 1 << 16
 
-def read_text(path: Path, most_bytes: int = -1) -> str:
+
+def read_bytes(path: Path | str, most_bytes: int = -1) -> bytes:
+    """Return what is in a file, so much of it at most; OSError if it can't be read.
+
+    Hundreds of processes have such files, and Python's own take three times as long to open.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = b""
+        while left := _CHUNK_BYTES if most_bytes < 0 else most_bytes - len(found):
+            part = os.read(fd, left)
+            if not part:
+                break
+            found += part
+        return found
+    finally:
+        os.close(fd)
+
+
+def read_text(path: Path | str, most_bytes: int = -1) -> str:
     """Return the text of a file, so much of it at most; OSError if it can't be read.
 
     A byte that is not UTF-8 becomes `\\xNN`.
     """
-    with path.open("rb") as file:
-        return file.read(most_bytes).decode(errors="backslashreplace")
+    return read_bytes(path, most_bytes).decode(errors="backslashreplace")
 
 
 def lines_of(text: str) -> list[str]:

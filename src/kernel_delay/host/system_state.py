@@ -9,7 +9,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.host.cgroups import Hierarchy, cpu_cgroups, read_hierarchies, read_hierarchy
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.proc_text import read_lines, read_text
 from kernel_delay.host.target import read_comm
 from kernel_delay.model import (
     CallCost,
@@ -53,27 +53,40 @@ class Snapshot(Struct, frozen=True):
 
 
 def between(
-    before: Snapshot, after: Snapshot, pid: int, uprobed: bool | None = None
+    before: Snapshot,
+    after: Snapshot,
+    pid: int,
+    uprobed: bool | None = None,
+    cpus: tuple[CpuUse, ...] | None = None,
 ) -> SystemState:
     """Return what happened around process `pid` from one snapshot to the next.
 
-    `uprobed` is as in SystemState.
+    Args:
+        before: The snapshot at the start.
+        after: The snapshot at the end.
+        pid: The process.
+        uprobed: As in SystemState.
+        cpus: What cpu_uses() returned of these snapshots. None: it is called.
     """
-    cpus = tuple(
-        CpuUse(cpu, max(0, idle - before.cpus[cpu][0]), max(0, steal - before.cpus[cpu][1]))
-        for cpu, (idle, steal) in sorted(after.cpus.items())
-        if cpu in before.cpus
-    )
     status = _status(pid)
     return SystemState(
-        cpus,
+        cpu_uses(before, after) if cpus is None else cpus,
         _limit(before.cgroups, after.cgroups),
         _tracer(status),
         uprobed,
         memory=_memory(before.cgroups, after.cgroups),
-        dumping=status.get("CoreDumping", "").strip() == "1",
+        dumping=_field(status, "CoreDumping") == "1",
         freezers=after.cgroups.freezers if after.cgroups else (),
-        seccomp_filters=_number(status.get("Seccomp_filters")),
+        seccomp_filters=_number(_field(status, "Seccomp_filters")),
+    )
+
+
+def cpu_uses(before: Snapshot, after: Snapshot) -> tuple[CpuUse, ...]:
+    """Return how each CPU was used from one snapshot to the next."""
+    return tuple(
+        CpuUse(cpu, max(0, idle - before.cpus[cpu][0]), max(0, steal - before.cpus[cpu][1]))
+        for cpu, (idle, steal) in sorted(after.cpus.items())
+        if cpu in before.cpus
     )
 
 
@@ -131,13 +144,21 @@ def _memory(before: Hierarchy | None, after: Hierarchy | None) -> MemoryLimit | 
     return max(limits, key=lambda limit: limit.hits, default=None)
 
 
-def _status(pid: int, file: str = "status") -> dict[str, str]:
-    """The lines of proc_pid_status(5); none if the process or the thread is gone."""
+def _status(pid: int, file: str = "status") -> str:
+    """The text of proc_pid_status(5); empty if the process or the thread is gone."""
     try:
-        status = read_lines(PROC / str(pid) / file)
+        return read_text(f"{PROC}/{pid}/{file}")
     except OSError:
-        return {}
-    return dict(line.partition(":")[::2] for line in status)
+        return ""
+
+
+def _field(status: str, name: str) -> str | None:
+    """What a line of that text has behind the name; None if there is no such line.
+
+    Of the sixty lines few are asked for, of each process in each window.
+    """
+    _, found, rest = f"\n{status}".partition(f"\n{name}:")
+    return rest.partition("\n")[0].strip() if found else None
 
 
 def _number(text: str | None) -> int | None:
@@ -147,10 +168,10 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def _tracer(status: dict[str, str]) -> tuple[str, int] | None:
+def _tracer(status: str) -> tuple[str, int] | None:
     """The process that traces the one of that status, if any."""
     try:
-        tracer = int(status.get("TracerPid", "0"))
+        tracer = int(_field(status, "TracerPid") or "0")
         if not tracer:
             return None
         return read_comm(PROC / str(tracer)), tracer
@@ -257,8 +278,9 @@ SESSION_SHARES = (
 
 def cpu_weights(pid: int, others: Iterable[int]) -> tuple[CpuWeights, ...]:
     """Return how process `pid` shares CPUs with each of others that is not in its own cgroup."""
-    own = cpu_cgroups(pid)
-    found = (_between(pid, own, other) for other in others if own)
+    asked = tuple(others)
+    own = cpu_cgroups(pid) if asked else ()
+    found = (_between(pid, own, other) for other in asked if own)
     return tuple(weights for weights in found if weights is not None)
 
 

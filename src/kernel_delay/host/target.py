@@ -1,7 +1,7 @@
 """Which process is to be measured: /proc only."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.host.preflight import may_not_look_at
+from kernel_delay.host.proc_text import read_bytes
 from kernel_delay.printable import title_in
 
 DEFAULT_COMM = "ovs-vswitchd"
@@ -147,9 +148,13 @@ def living_thread(pid: int) -> int | None:
 
 def _lives(tid: int) -> bool:
     try:
-        return read_stat(tid).state not in "ZX"
+        return _is_alive(read_stat(tid))
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def _is_alive(stat: Stat) -> bool:
+    return stat.state not in "ZX"
 
 
 def network_inode(pid: int) -> int:
@@ -210,11 +215,14 @@ def examine(pid: int) -> ProcessTarget:
     return ProcessTarget(process, read_comm(PROC / str(process)), _exe(thread), note)
 
 
-def process_ids() -> Iterator[int]:
-    """The processes that live and have a program."""
+def process_ids(known: Container[int] = ()) -> Iterator[int]:
+    """The processes that live and have a program, without those `known`, which are not read."""
     for pid in _numbers_in(PROC):
+        if pid in known:
+            continue
         try:
-            if not read_stat(pid).flags & PF_KTHREAD and living_thread(pid) is not None:
+            stat = read_stat(pid)
+            if not stat.flags & PF_KTHREAD and (_is_alive(stat) or living_thread(pid) is not None):
                 yield pid
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -258,14 +266,19 @@ def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
 
     See proc_pid_cmdline(5); `most_bytes` are read.
     """
-    try:
-        with (PROC / str(living_thread(pid) or pid) / "cmdline").open("rb") as file:
-            raw = file.read(most_bytes)
-    except OSError:
-        return ()
+    raw = _cmdline(pid, most_bytes)
+    if not raw and (thread := living_thread(pid)) not in (None, pid):
+        raw = _cmdline(thread, most_bytes)
     # A program that writes its title there leaves the rest empty (setproctitle).
     raw = raw.rstrip(b"\0")
     return tuple(map(_text, raw.split(b"\0"))) if raw else ()
+
+
+def _cmdline(tid: int, most_bytes: int) -> bytes:
+    try:
+        return read_bytes(f"{PROC}/{tid}/cmdline", most_bytes)
+    except OSError:
+        return b""
 
 
 # Titles are shorter: setproctitle(3) has what room the arguments had.
@@ -315,7 +328,7 @@ def _thread_group(tid: int) -> int:
 def read_stat(pid: int) -> Stat:
     """Return these fields. Raises FileNotFoundError or ProcessLookupError."""
     # The name, in brackets, may itself hold brackets and spaces.
-    after_name = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    after_name = read_bytes(f"{PROC}/{pid}/stat").rpartition(b")")[2].split()
     return Stat(after_name[0].decode(), int(after_name[1]), int(after_name[6]))
 
 

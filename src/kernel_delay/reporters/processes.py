@@ -151,7 +151,8 @@ def _summed(
         "Whether they had work to do is not known.",
         f"They are: {_listed(named, _MOST_KINDS)}.",
     )
-    sentence = f"{len(shares):,} {which}processes {waited} for {parts} of the window."
+    word = "process" if len(shares) == 1 else "processes"
+    sentence = f"{len(shares):,} {which}{word} {waited} for {parts} of the window."
     return Finding(
         rule=waits[0].finding.rule,
         who="program",

@@ -1,4 +1,10 @@
-"""The terminal of `kernel-delay top`: its keys, and what is drawn on it."""
+"""The terminal of `kernel-delay top`: its keys, and what is drawn on it.
+
+Neither rich's Live nor textual draws it. Live takes no keys, and renders a whole screen where two
+lines have changed. textual takes keys, but runs the program in an event loop of its own, where
+windows are waited for in ours, and is six further packages that root would run. Lines are strings
+here: tests compare them.
+"""
 
 import os
 import select
@@ -19,7 +25,7 @@ from kernel_delay.reporters.top_view import Line, Shown, View
 # ECMA-48 and xterm's private modes: the other screen, no cursor, no further line for a long one.
 _BEGIN = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _END = "\x1b[?7h\x1b[?25h\x1b[?1049l"
-_HOME, _CLEAR_LINE, _PLAIN = "\x1b[H", "\x1b[K", "\x1b[0m"
+_CLEAR_LINE, _PLAIN = "\x1b[K", "\x1b[0m"
 
 _REVERSE = "\x1b[7m"
 
@@ -48,6 +54,8 @@ class Terminal:
         self._view = View()
         self._shown: Shown | None = None
         self._newest: Shown | None = None
+        self._lines: Sequence[Line] = ()
+        self._size = os.terminal_size((0, 0))
         self._lock = threading.Lock()
         self._ending, self._end = os.pipe2(os.O_CLOEXEC)
         self._closing = ExitStack()
@@ -86,7 +94,7 @@ class Terminal:
             raise self._failure
         with self._lock:
             self._newest = what
-        self._draw()
+        self._draw(is_whole=False)
 
     def say(self, text: str) -> None:
         """Have a line at the bottom, until a key is pressed."""
@@ -95,7 +103,8 @@ class Terminal:
         self._draw()
 
     def _take(self) -> None:
-        tty.setcbreak(self._input, termios.TCSAFLUSH)
+        # What was typed while the command started is not lost: it may be q.
+        tty.setcbreak(self._input, termios.TCSADRAIN)
         mode = termios.tcgetattr(self._input)
         # Ctrl-Z is a key: the terminal is given back before the command stops.
         mode[6][termios.VSUSP] = os.fpathconf(self._input, "PC_VDISABLE").to_bytes(1)
@@ -153,22 +162,32 @@ class Terminal:
             # As Ctrl-C ends the window that is open, or the start of the first.
             quit_as_asked()
         elif action == "suspend":
-            self._give()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            self._take()
+            # A window that is over meanwhile is drawn after that.
+            with self._lock:
+                self._give()
+                # This thread itself: otherwise it goes on until another one takes the signal.
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+                self._take()
+                self._lines = ()
 
-    def _draw(self) -> None:
-        columns, lines = os.get_terminal_size(self._output)
+    def _draw(self, *, is_whole: bool = True) -> None:
+        """Draw the lines that changed. Each key draws all: what others wrote there goes away."""
+        size = os.get_terminal_size(self._output)
         with self._lock:
             if not self._view.frozen:
                 self._shown = self._newest
-            text = self._text(self._view.lines(self._shown, max(columns, 1), max(lines, 1)))
-            self._write(text)
+            lines = self._view.lines(self._shown, max(size.columns, 1), max(size.lines, 1))
+            known = [] if is_whole or size != self._size else self._lines
+            self._size, self._lines = size, lines
+            self._write(self._text(lines, known))
 
-    def _text(self, lines: Sequence[Line]) -> str:
+    def _text(self, lines: Sequence[Line], known: Sequence[Line]) -> str:
         # Cleared before it is written: behind a full line the cursor is on its last character.
-        drawn = "\r\n".join(f"{_CLEAR_LINE}{self._styled(line)}" for line in lines)
-        return f"{_HOME}{drawn}"
+        return "".join(
+            f"\x1b[{row}H{_CLEAR_LINE}{self._styled(line)}"
+            for row, line in enumerate(lines, 1)
+            if known[row - 1 : row] != [line]
+        )
 
     def _styled(self, line: Line) -> str:
         text, role = line

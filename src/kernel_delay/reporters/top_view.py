@@ -1,6 +1,7 @@
 """What is on the screen: of a window's Samples, by the keys that were pressed and the size."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -39,22 +40,50 @@ _PART_OF_CAUSES = 3
 _ENTER, _ESCAPE, _BACKSPACE, _SUSPEND = ("\r", "\n"), "\x1b", ("\x7f", "\b"), "\x1a"
 
 
-class Row(Struct, frozen=True):
-    """A thread on the screen.
+class Row:
+    """A thread in the table. What a row says is made when it is shown: most are below the screen.
 
     Attributes:
         thread: The thread.
-        name: What it is called, with its process where there are several.
-        lost_ns: What it lost of the window: by its account, or by a finding that says more.
-        parts: How long it was in each state, by the letters of bars.
-        cause: The first sentence of its worst finding; empty: there is none.
     """
 
-    thread: Thread
-    name: str
-    lost_ns: int
-    parts: dict[str, int]
-    cause: str = ""
+    def __init__(
+        self, thread: Thread, finding: Finding | None, window_ns: int, processes: Processes
+    ) -> None:
+        """Be of that thread; `finding` is its worst one, `window_ns` the length of the window."""
+        self.thread = thread
+        self._finding = finding
+        self._window_ns = window_ns
+        self._processes = processes
+
+    @cached_property
+    def name(self) -> str:
+        """What it is called, with its process where there are several."""
+        if self._processes:
+            return self._processes.named(self.thread, _NAME_WIDTH)
+        return printable(self.thread.name)
+
+    @cached_property
+    def lost_ns(self) -> int:
+        """What it lost of the window: by its account, or by a finding that says more."""
+        lost = lost_ns(self.thread)
+        if self._finding is None or self._finding.remark:
+            return lost
+        return max(lost, round(self._finding.share * self._window_ns))
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """How long it was in each state, by the letters of bars."""
+        parts = {LETTERS[state]: 0 for state in LETTERS}
+        if self.thread.time is not None:
+            parts.update({LETTERS[state]: ns for state, ns in states(self.thread.time).items()})
+        return parts
+
+    @property
+    def cause(self) -> str:
+        """The first sentence of its worst finding; empty: there is none."""
+        finding = self._finding
+        return printable(finding.sentence or finding.text) if finding is not None else ""
 
 
 ORDERS: Mapping[str, Callable[[Row], object]] = MappingProxyType(
@@ -97,21 +126,11 @@ def shown(samples: Sequence[Sample], header: RecordingHeader, others: int = 0) -
             known = found.get(finding.tid)
             if known is None or (known.remark, -known.share) > (finding.remark, -finding.share):
                 found[finding.tid] = finding
-    rows = [_row(each, sample, processes, found.get(each.tid)) for each in worst_first(sample)]
+    window_ns = sample.window.duration_ns
+    rows = [
+        Row(thread, found.get(thread.tid), window_ns, processes) for thread in worst_first(sample)
+    ]
     return Shown(samples, sample, rows, header, others)
-
-
-def _row(thread: Thread, sample: Sample, processes: Processes, finding: Finding | None) -> Row:
-    parts = {LETTERS[state]: 0 for state in LETTERS}
-    if thread.time is not None:
-        parts.update({LETTERS[state]: ns for state, ns in states(thread.time).items()})
-    lost, cause = lost_ns(thread), ""
-    if finding is not None:
-        cause = printable(finding.sentence or finding.text)
-        if not finding.remark:
-            lost = max(lost, round(finding.share * sample.window.duration_ns))
-    name = processes.named(thread, _NAME_WIDTH) if processes else printable(thread.name)
-    return Row(thread, name, lost, parts, cause)
 
 
 class View:
@@ -196,7 +215,7 @@ class View:
 
     def _rows(self, what: Shown) -> list[Row]:
         pattern = self.pattern.casefold()
-        rows = [row for row in what.rows if pattern in row.name.casefold()]
+        rows = [row for row in what.rows if not pattern or pattern in row.name.casefold()]
         # Stable: of those that are equal the one that lost most is first.
         return rows if self.order == "LOST" else sorted(rows, key=ORDERS[self.order])  # type: ignore[arg-type]
 

@@ -59,9 +59,11 @@ def judge(sample: Sample) -> Sample:
     before those without, and where no thread is in its own code, those with a wait chain do too.
     """
     judged = Judged(sample)
-    found = [each for rule in RULES for each in apply(rule, judged)]
+    found = [each for rule in RULES if judged.of(rule) for each in apply(rule, judged)]
     accused = any(not each.finding.remark for each in found)
-    busy = next(apply(USER_WORK, judged, accused=accused), None)
+    busy = None
+    if judged.of(USER_WORK):
+        busy = next(apply(USER_WORK, judged, accused=accused), None)
     # A circle of locks leads back to where it began.
     explained = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]
@@ -77,6 +79,51 @@ def judge(sample: Sample) -> Sample:
         return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
 
     return replace(sample, verdict=tuple(_with_gains(sample, sorted(left, key=place))))
+
+
+class Judge:
+    """Judges window after window: a process that slept as in the window before has its verdict."""
+
+    def __init__(self) -> None:
+        """Have judged none."""
+        self._start_ns = 0
+        self._newest: dict[int, Sample] = {}
+        self._before: dict[int, Sample] = {}
+
+    def judge(self, sample: Sample) -> Sample:
+        """Return the Sample with its verdict, as judge() does."""
+        if sample.window.start_ns != self._start_ns:
+            self._start_ns = sample.window.start_ns
+            self._before, self._newest = self._newest, {}
+        last = self._before.get(sample.target.pid)
+        if last is not None and _slept_as_in(last, sample):
+            judged = replace(sample, verdict=last.verdict)
+        else:
+            judged = judge(sample)
+        self._newest[sample.target.pid] = judged
+        return judged
+
+
+def _slept_as_in(last: Sample, sample: Sample) -> bool:
+    """Whether all threads were blocked throughout both windows, and all else is the same too.
+
+    But for when that was, and how the CPUs were used: rules ask who used them for threads that
+    wanted one.
+    """
+    window, state = sample.window, last.system_state
+    for thread in sample.threads:
+        if thread.time is None or thread.time.blocked_ns != window.duration_ns:
+            return False
+    if state is not None and sample.system_state is not None:
+        state = replace(state, cpus=sample.system_state.cpus)
+    at_that_time = replace(
+        last.window,
+        start_ns=window.start_ns,
+        stop_ns=window.stop_ns,
+        start_time=window.start_time,
+        collected_time=window.collected_time,
+    )
+    return replace(last, window=at_that_time, system_state=state, verdict=()) == sample
 
 
 def _with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]:

@@ -16,7 +16,7 @@ MOST_OTHERS = 3
 
 _POLLS = ("poll", "epoll")
 _MAY_BE_IDLE = frozenset(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
-_CLEARER = tuple(rule for rule in WAIT_RULES if rule.remark)
+_CLEARER = {rule.reason: rule for rule in WAIT_RULES if rule.remark}
 
 
 def _sleeps(thread: Thread) -> list[Sleep]:
@@ -35,9 +35,9 @@ def _asleep_ns(sample: Sample, thread: Thread) -> int:
     window_ns = sample.window.duration_ns
     if ns < ASLEEP_SHARE * window_ns:
         return 0
-    reasons = {sleep.reason for sleep in thread.sleeps}
-    for rule in _CLEARER:
-        if rule.reason in reasons and rule.lost_ns(sample, thread) >= rule.least_share * window_ns:
+    for reason in {sleep.reason for sleep in thread.sleeps}:
+        rule = _CLEARER.get(reason)
+        if rule and rule.lost_ns(sample, thread) >= rule.least_share * window_ns:
             return 0
     return ns
 

@@ -229,6 +229,7 @@ def _list(cpus: tuple[int, ...]) -> str:
 
 CPU_CONTENTION = Rule(
     name="cpu_contention",
+    of_sleepers=False,
     state="ready",
     least_share=0.05,
     lost_ns=_ready_ns,
@@ -259,6 +260,7 @@ def quota_advice(sample: Sample) -> str:
 
 THROTTLED = Rule(
     name="throttled",
+    of_sleepers=False,
     least_share=0.01,
     lost_ns=_throttled_ns,
     say=_say_throttled,

@@ -168,6 +168,7 @@ def _irq_advice(thread: Thread) -> str | None:
 
 INTERRUPTS = Rule(
     name="interrupt_load",
+    of_sleepers=False,
     state="irq",
     least_share=0.05,
     lost_ns=foreign_interrupt_ns,
@@ -202,6 +203,7 @@ def _say_cost(case: Case) -> Statement:
 
 OWN_COST = Rule(
     name="own_cost",
+    of_sleepers=False,
     least_share=LEAST_SHARE,
     lost_ns=_tool_ns,
     say=_say_cost,

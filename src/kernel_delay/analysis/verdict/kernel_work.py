@@ -133,6 +133,7 @@ DUMPS_CORE = "It was about to write its core dump when the window ended."
 
 KERNEL_WORK = Rule(
     name="kernel_work",
+    of_sleepers=False,
     state="kernel",
     least_share=KERNEL_SHARE,
     lost_ns=_kernel_ns,
@@ -156,6 +157,7 @@ def _say_worker(case: Case) -> Statement:
 
 KERNEL_WORKER = Rule(
     name="kernel_worker",
+    of_sleepers=False,
     state="kernel",
     least_share=KERNEL_SHARE,
     lost_ns=_worker_ns,

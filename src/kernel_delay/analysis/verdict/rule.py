@@ -90,6 +90,7 @@ class Rule(Struct, frozen=True):
         state: Which part of an account it explains, as the fleet's tables call it: the cause. None:
             that has the rule's name.
         lost_to: To whom a thread lost it: each of those has a finding. None: all threads have one.
+        of_sleepers: A thread that was blocked for the whole window can have lost something by it.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Rule(Struct, frozen=True):
     reason: SleepReason | None = None
     state: Literal["kernel", "irq", "ready"] | None = None
     lost_to: Callable[[Sample, Thread], int] | None = None
+    of_sleepers: bool = True
 
 
 class Found(Struct, frozen=True):
@@ -129,6 +131,10 @@ class Judged:
         self.threads = [
             thread for thread in sample.threads if thread.time is not None and thread.threads == 1
         ]
+        window_ns = sample.window.duration_ns
+        self._awake = [
+            thread for thread in self.threads if thread.time and thread.time.blocked_ns != window_ns
+        ]
         self._sleepers: dict[SleepReason, list[Thread]] = {}
         for thread in self.threads:
             for reason in {sleep.reason for sleep in thread.sleeps}:
@@ -137,9 +143,12 @@ class Judged:
     def of(self, rule: Rule) -> Sequence[Thread]:
         """Return those that can have lost anything by the rule.
 
-        There are fifty rules, and most reasons to sleep are no thread's.
+        There are fifty rules, and most reasons to sleep are no thread's. Most threads of a machine
+        sleep all the time.
         """
-        return self.threads if rule.reason is None else self._sleepers.get(rule.reason, ())
+        if rule.reason is not None:
+            return self._sleepers.get(rule.reason, ())
+        return self.threads if rule.of_sleepers else self._awake
 
 
 def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Found]:
@@ -161,7 +170,8 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
         yield from _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
         return
     # Nothing can be said of some; the next may be clear.
-    hit.sort(key=lambda pair: (not rule.is_clearer(sample, pair[1]), -pair[0], pair[1].tid))
+    if len(hit) > 1:
+        hit.sort(key=lambda pair: (not rule.is_clearer(sample, pair[1]), -pair[0], pair[1].tid))
     by_whom: dict[int, list[tuple[int, Thread]]] = {}
     for lost_ns, thread in hit:
         whom = rule.lost_to(sample, thread) if rule.lost_to else 0

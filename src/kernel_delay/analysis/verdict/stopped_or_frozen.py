@@ -77,6 +77,7 @@ _SIGNALS = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 
 STOPPED = Rule(
     name="stopped",
+    of_sleepers=False,
     least_share=SEEN_SHARE,
     lost_ns=_stopped_ns,
     say=_say_stopped,

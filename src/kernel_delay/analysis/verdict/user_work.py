@@ -287,6 +287,7 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
 
 DOUBTFUL_USER = Rule(
     name="doubtful_user",
+    of_sleepers=False,
     least_share=0.1,
     lost_ns=_doubtful_ns,
     say=_say_doubtful,
@@ -356,6 +357,7 @@ def _sees_steal_of_cpus(sample: Sample) -> bool:
 
 USER_WORK = Rule(
     name="user_work",
+    of_sleepers=False,
     least_share=USER_SHARE,
     lost_ns=_user_ns,
     say=_say_user,

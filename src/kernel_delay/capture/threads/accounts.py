@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.accounting import (
     NOTHING_COUNTED,
     Account,
+    Mode,
     account,
     unaccounted,
 )
@@ -50,11 +51,49 @@ class ThreadSnapshot(Struct, frozen=True):
     after: Mapping[int, StateChanges]
 
 
+class WholeSleep(Struct, frozen=True, gc=False):
+    """All that an account has of a thread that slept from before the window to after its end.
+
+    As OpenWaits has it. `process` is that of a thread which waits for a lock, else 0.
+    """
+
+    mode: Mode
+    syscall: int | None
+    stack: int
+    file: int
+    uninterruptible: bool
+    lock: int
+    owner: int
+    process: int
+    kernel_worker: bool
+
+
+def whole_sleep(name: ThreadName, waits: OpenWaits, start_ns: int) -> WholeSleep | None:
+    """Return the sleep of a thread without an event since `start_ns`; None if it is not all."""
+    now = waits.thread_state
+    if now.state != "blocked" or now.state_since_ns > start_ns or now.mode_since_ns > start_ns:
+        return None
+    if now.hard_irq_since_ns or now.soft_irq_since_ns or now.frozen_since_ns:
+        return None
+    return WholeSleep(
+        now.mode,
+        now.syscall,
+        waits.sleep_stack,
+        waits.sleep_file,
+        waits.uninterruptible,
+        waits.lock,
+        waits.owner,
+        name.process if waits.owner else 0,
+        name.kernel_worker,
+    )
+
+
 class ThreadAccount(Struct, frozen=True, gc=False):
     """A thread that was there in a window, its records of that, and where its time went.
 
     `last` is its state as it was dumped, None if that does not matter.
     `waits` are those at the window's end. `fits`: all is accounted for.
+    `sleep`: it slept throughout, and so did others; those with the same one only differ in names.
     """
 
     identity: int
@@ -64,6 +103,7 @@ class ThreadAccount(Struct, frozen=True, gc=False):
     last: DumpedThread | None
     waits: OpenWaits | None
     fits: bool
+    sleep: "WholeSleep | None" = None
 
     def settled(self, after: Mapping[int, StateChanges], stop_ns: int) -> bool:
         """Return whether all fits, with the threads as they were dumped `after` it was read.
@@ -119,9 +159,9 @@ def changed_threads(snapshot: ThreadSnapshot) -> set[int]:
 def _has_changed(before: DumpedThread, after: StateChanges | None, stop_ns: int) -> bool:
     """Return whether a thread's state has changed since, and that can be of the window."""
     state = before.thread_state
-    return state.state_since_ns < stop_ns and after != StateChanges(
-        before.state_changes, state.state
-    )
+    if state.state_since_ns >= stop_ns:
+        return False
+    return after is None or after.count != before.state_changes or after.state != state.state
 
 
 def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> list[ThreadAccount]:
@@ -132,12 +172,27 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
     epoch, start_ns, stop_ns = snapshot.epoch, snapshot.start_ns, snapshot.stop_ns
     own, newer, now = snapshot.own, snapshot.newer, snapshot.before
     found = []
+    # Most threads of a machine sleep, in few places: each place is accounted for once.
+    slept: dict[WholeSleep, tuple[Account, bool]] = {}
+    nothing = ThreadRecords.none()
     identities: dict[int, None] = dict.fromkeys([*own, *newer, *now])
     for identity in identities:
         if identity in known:
             continue
         records = own.get(identity)
         dumped = now.get(identity)
+        if records is None and dumped is not None and identity not in newer:
+            sleep = whole_sleep(dumped.name, dumped.waits, start_ns)
+            if sleep is not None and dumped.epoch <= epoch:
+                if sleep not in slept:
+                    slept[sleep] = account_of(start_ns, stop_ns, nothing, dumped.waits)
+                account, fits = slept[sleep]
+                found.append(
+                    ThreadAccount(
+                        identity, dumped.name, nothing, account, dumped, dumped.waits, fits, sleep
+                    )
+                )
+                continue
         if records is None and dumped is not None and _is_later(dumped, epoch, stop_ns):
             continue
         waits = _last_waits(newer.get(identity), dumped, epoch)

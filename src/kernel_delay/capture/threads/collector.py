@@ -10,14 +10,15 @@ from kernel_delay.capture.threads import RecordSource, SleepStacks, WakerStack
 from kernel_delay.capture.threads.accounts import (
     ThreadAccount,
     ThreadSnapshot,
+    WholeSleep,
     changed_threads,
     thread_accounts,
 )
 from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
 from kernel_delay.capture.threads.counting import (
     DumpedThread,
+    DumpedThreads,
     counted,
-    dumped_threads,
     open_waits,
     state_changes,
 )
@@ -96,6 +97,7 @@ class Collector:
         self._accounts: dict[int, ThreadAccount] = {}
         memory = RingMemory.of(source.ring_memory)
         self._ended = EndedThreads(source, memory)
+        self._dumped = DumpedThreads()
         self._reader = RecordReader(source, memory, self._ended)
         self._sleep_stacks = SleepStacks(source.sleep_stacks, name_waker)
         self._run_queues = RunQueues(source.run_queues, source.slices, source.slices_per_cpu)
@@ -130,13 +132,19 @@ class Collector:
         """
         return tuple(thread for _, thread in self.collect_each(epoch, start_ns, stop_ns))
 
-    def collect_each(self, epoch: int, start_ns: int, stop_ns: int) -> list[ThreadOf]:
-        """Do the same, and say of each thread what process it is of."""
+    def collect_each(
+        self, epoch: int, start_ns: int, stop_ns: int, states: bytes | None = None
+    ) -> list[ThreadOf]:
+        """Do the same, and say of each thread what process it is of.
+
+        `states` are a struct dumped_thread of each, dumped since the window ended. None: they are
+        dumped now. Threads that have changed since are dumped again.
+        """
         if self._ended:
             self._ended.finish(epoch, start_ns, stop_ns)
         names = _Names()
         if self._source.accounting:
-            threads = self._accounted(epoch, start_ns, stop_ns, names)
+            threads = self._accounted(epoch, start_ns, stop_ns, names, states)
         else:
             self._reader.read_after(stop_ns)
             threads = self._counted(epoch)
@@ -165,16 +173,19 @@ class Collector:
         ]
         return [(process, thread) for process, thread in threads if anything_counted(thread)]
 
-    def _accounted(self, epoch: int, start_ns: int, stop_ns: int, names: _Names) -> list[ThreadOf]:
+    def _accounted(
+        self, epoch: int, start_ns: int, stop_ns: int, names: _Names, states: bytes | None
+    ) -> list[ThreadOf]:
         """Account for all threads that are not summed up, and add their names."""
         settled: dict[int, tuple[ThreadAccount, Slices]] = {}
         unsettled: dict[int, tuple[ThreadAccount, Slices]] = {}
-        states = self._source.thread_states()
+        if states is None:
+            states = self._source.thread_states()
         for reading, pause_s in enumerate(PAUSES_S):
             if pause_s:
                 time.sleep(pause_s)
                 states = self._source.thread_states()
-            before = dumped_threads(states, settled)
+            before = self._dumped.threads(states, settled)
             own = self._read(epoch, settled, before, is_first=not reading)
             newer = self._reader.epochs.next_after(epoch)
             slices = self._slices(before, newer)
@@ -207,11 +218,18 @@ class Collector:
             self._accounts = {identity: account for identity, (account, _) in settled.items()}
         window = start_ns, stop_ns
         threads = []
+        slept: dict[WholeSleep, Thread] = {}
         for identity in tuple(settled):
             # The records of each are let go as its Thread is made: they take as much memory.
             account, slices = settled.pop(identity)
-            thread = self._thread(account, slices, window, names)
-            threads.append((account.name.process, thread))
+            name, like = account.name, account.sleep and slept.get(account.sleep)
+            if like:
+                thread = replace(like, tid=name.tid, name=name.name)
+            else:
+                thread = self._thread(account, slices, window, names)
+                if account.sleep:
+                    slept[account.sleep] = thread
+            threads.append((name.process, thread))
         return threads
 
     def _thread(

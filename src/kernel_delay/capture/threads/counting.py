@@ -119,15 +119,39 @@ class StateChanges(Struct, frozen=True, gc=False):
     state: State
 
 
-def dumped_threads(data: bytes, known: Container[int] = ()) -> dict[int, DumpedThread]:
-    """Return each struct dumped_thread in `data` whose identity is not in `known`, by that."""
-    return {
-        identity: DumpedThread(
-            name_of(dumped), epoch_of(dumped.now), _dumped_waits(dumped), dumped.now.state_changes
-        )
-        for dumped in ffi.from_buffer("struct dumped_thread[]", data)
-        if (identity := dumped.identity) not in known
-    }
+class DumpedThreads:
+    """Reads what is dumped. What a thread's struct says is kept for as long as that is the same."""
+
+    def __init__(self) -> None:
+        """Have read nothing."""
+        self._newest: dict[bytes, tuple[int, DumpedThread]] = {}
+
+    def threads(self, data: bytes, known: Container[int] = ()) -> dict[int, DumpedThread]:
+        """Return each struct dumped_thread in `data` whose identity is not in `known`, by that."""
+        found: dict[int, DumpedThread] = {}
+        newest: dict[bytes, tuple[int, DumpedThread]] = {}
+        for start in range(0, len(data), _DUMPED_BYTES):
+            raw = data[start : start + _DUMPED_BYTES]
+            read = self._newest.get(raw)
+            if read is None:
+                read = _dumped_thread(ffi.from_buffer("struct dumped_thread[]", raw)[0])
+            newest[raw] = read
+            identity, thread = read
+            if identity not in known:
+                found[identity] = thread
+        self._newest = newest
+        return found
+
+
+_DUMPED_BYTES = ffi.sizeof("struct dumped_thread")
+
+
+def _dumped_thread(dumped: "DumpedThreadRecord") -> tuple[int, DumpedThread]:
+    state = dumped.now
+    thread = DumpedThread(
+        name_of(dumped), epoch_of(state), _dumped_waits(dumped), state.state_changes
+    )
+    return dumped.identity, thread
 
 
 def state_changes(data: bytes) -> dict[int, StateChanges]:

@@ -3,8 +3,8 @@
 Its own counts are an oracle for the account.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,65 +17,72 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import TaskTimes as Counted
 
 
-def task_times(before: bytes, after: bytes) -> Mapping[int, TaskTimes]:
-    """Return what was counted from one struct dumped_thread of each thread to the next.
+class Scheduled(NamedTuple):
+    """How the kernel scheduled threads from one dump of them to the next, by their ids.
 
-    By thread id. Threads that ended are not among them.
+    Threads that ended are not among them.
+
+    Attributes:
+        times: What it counted of each.
+        migrations: How often each was moved to another CPU.
+        changed: The ids of threads whose policy or priority is not what it was.
     """
-    return {tid: counted_since(then, now) for tid, then, now in _pairs(before, after)}
+
+    times: dict[int, TaskTimes]
+    migrations: dict[int, int]
+    changed: set[int]
 
 
-def migrations(before: bytes, after: bytes) -> Mapping[int, int]:
-    """Return how often each thread was moved to another CPU meanwhile; as task_times()."""
-    return {
-        tid: now.migrations - (0 if then is None else then.migrations)
-        for tid, then, now in _pairs(before, after)
-    }
+def scheduled(before: bytes, after: bytes) -> Scheduled:
+    """Return what was counted from one struct dumped_thread of each thread to the next."""
+    found = Scheduled({}, {}, set())
+    had = ffi.from_buffer("struct dumped_thread[]", before)
+    has = ffi.from_buffer("struct dumped_thread[]", after)
+    known: dict[int, DumpedThread] = {}
+    newest = 0
+    for place, now in enumerate(has):
+        start, end = _DUMPED_BYTES * place, _DUMPED_BYTES * (place + 1)
+        if after[start:end] == before[start:end]:
+            # It slept throughout, as most threads do.
+            times = _NOTHING if now.times.steal_ns != lib.NO_STEAL_CLOCK else _NOTHING_KNOWN
+            found.times[now.tid], found.migrations[now.tid] = times, 0
+            continue
+        if not known:
+            known = {state.identity: state for state in had}
+            newest = max(known, default=0)
+        then = known.get(now.identity)
+        if then is not None and _scheduling(then) != _scheduling(now):
+            found.changed.add(now.tid)
+        # Identities grow: one that is not known is of a thread that came since.
+        if then is not None or now.identity > newest:
+            counted = then.times if then is not None else None
+            found.times[now.tid] = counted_since(counted, now.times)
+            found.migrations[now.tid] = now.times.migrations - (
+                counted.migrations if counted is not None else 0
+            )
+    return found
 
 
-def rescheduled(before: bytes, after: bytes) -> frozenset[int]:
-    """Return the ids of threads whose policy or priority is not what it was; as task_times()."""
-    had = {
-        state.identity: _scheduling(state)
-        for state in ffi.from_buffer("struct dumped_thread[]", before)
-    }
-    return frozenset(
-        state.tid
-        for state in ffi.from_buffer("struct dumped_thread[]", after)
-        if had.get(state.identity, _scheduling(state)) != _scheduling(state)
-    )
+_DUMPED_BYTES = ffi.sizeof("struct dumped_thread")
+_NOTHING = TaskTimes(user_ns=0, system_ns=0, minor_faults=0, major_faults=0, steal_ns=0)
+_NOTHING_KNOWN = replace(_NOTHING, steal_ns=None)
 
 
 def _scheduling(state: "DumpedThread") -> tuple[int, int, int]:
     return state.policy, state.static_prio, state.rt_priority
 
 
-def _pairs(before: bytes, after: bytes) -> Iterator[tuple[int, "Counted | None", "Counted"]]:
-    """Yield each thread that is there: its id, what was counted then, if it was there, and now."""
-    counted = {
-        state.identity: state.times for state in ffi.from_buffer("struct dumped_thread[]", before)
-    }
-    newest = max(counted, default=0)
-    for state in ffi.from_buffer("struct dumped_thread[]", after):
-        # Identities grow: one that is not known is of a thread that came since.
-        if state.identity in counted or state.identity > newest:
-            yield state.tid, counted.get(state.identity), state.times
+def processes_with_uprobes(states: bytes) -> Mapping[int, bool]:
+    """Return by process whether uprobes are in its code, by the flags of its threads' mm.
 
-
-def has_uprobes(states: bytes, process: int | None = None) -> bool | None:
-    """Return whether uprobes are in the code of the threads' process, by their mm's flags.
-
-    With `process` of its threads alone.
-
-    None where that is not known: one was taken out, and the kernel does not know yet
-    whether others are left.
+    A process is left out where that is not known: a uprobe was taken out, and the kernel does not
+    know yet whether others are left.
     """
+    found: dict[int, bool] = {}
     for state in ffi.from_buffer("struct dumped_thread[]", states):
-        if process is not None and state.process != process:
-            continue
         if state.uprobes != lib.UPROBES_UNKNOWN:
-            return state.uprobes == lib.UPROBES_SET
-    return None
+            found.setdefault(state.process, state.uprobes == lib.UPROBES_SET)
+    return found
 
 
 def counted_since(before: "Counted | None", now: "Counted") -> TaskTimes:
@@ -119,6 +126,8 @@ def with_scheduling(
         for place, thread in enumerate(known)
         if thread.tid and thread.time and thread.time.ready_ns >= ASKED_SHARE * window_ns
     ]
+    if not waited:
+        return known
     asked = {place for _, place in sorted(waited, reverse=True)[:MOST_ASKED]}
     return tuple(
         replace(thread, scheduling=scheduling(thread.tid))
@@ -137,5 +146,7 @@ def weights_of_takers(
         for taker in thread.cpu_taken_by:
             if taker.pid not in (0, pid) and not taker.kernel_thread:
                 taken[taker.pid] = taken.get(taker.pid, 0) + taker.ns
+    if not taken:
+        return ()
     worst = [each for _, each in sorted((-ns, each) for each, ns in taken.items())][:MOST_TAKERS]
     return cpu_weights(pid, (each for each in worst if taken[each] >= ASKED_SHARE * window_ns))

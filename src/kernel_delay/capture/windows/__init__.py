@@ -36,14 +36,17 @@ class Boundaries(Generic[Reading]):
         """Read by calling `read`, from now on."""
         self._read = read
         self._opened: dict[int, tuple[int, Reading]] = {}
+        self._newest: tuple[int, Reading] | None = None
 
     def open(self, epoch: int, duration_ns: int) -> None:
         """Read as the epoch's window opens, which is to last so long."""
         if duration_ns >= SHORTEST_NS:
-            self._opened[epoch] = lib.monotonic_ns(), self._read()
+            self._newest = self._opened[epoch] = lib.monotonic_ns(), self._read()
 
     def close(self, epoch: int, start_ns: int, stop_ns: int) -> Readings[Reading] | None:
         """Read as the epoch's window is over; return what was read then and now.
+
+        What was read as the next window opened is nearer to the end of this one.
 
         None if the window was not seen to open, or that is further from it than it was long.
         """
@@ -51,8 +54,12 @@ class Boundaries(Generic[Reading]):
         if opened is None:
             return None
         read_ns, before = opened
-        after = self._read()
-        apart_ns = abs(read_ns - start_ns) + abs(lib.monotonic_ns() - stop_ns)
+        if self._newest is not None and self._newest[0] >= stop_ns:
+            now_ns, after = self._newest
+        else:
+            after = self._read()
+            now_ns = lib.monotonic_ns()
+        apart_ns = abs(read_ns - start_ns) + abs(now_ns - stop_ns)
         length_ns = stop_ns - start_ns
         if apart_ns > length_ns:
             return None
