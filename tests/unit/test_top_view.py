@@ -1,11 +1,13 @@
 """The screen of `kernel-delay top`: what is on it, by size and keys."""
 
 import pytest
+from msgspec.structs import replace
 
 from kernel_delay.model import Finding, Target
-from kernel_delay.reporters.top_view import Line, Shown, View, shown
+from kernel_delay.reporters.processes import ONE
+from kernel_delay.reporters.top_view import Line, Row, Shown, View, shown
 from tests.recordings import HEADER
-from tests.unit.samples import bare_sample, timed_thread
+from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread
 
 READY = Finding(
     rule="cpu_contention",
@@ -53,7 +55,22 @@ def test_verdict_is_below_the_threads(window: Shown) -> None:
 def test_wide_screen_has_shares_and_causes_in_the_row(window: Shown) -> None:
     (row,) = [line for line in texts(View().lines(window, 200, 50)) if line.startswith(">")]
     assert " 40.0 " in row
-    assert row.endswith(READY.sentence)
+    assert row.endswith(f"| {'worker':40} could run but had no CPU for 200.0 ms.")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("the main thread worker (8) slept in read.", "slept in read."),
+        ("the handler thread worker (8) slept in read.", "slept in read."),
+        ("worker (8) and main (7) slept in read.", "worker (8) and main (7) slept in read."),
+        ("main (7) kept worker (8) from a lock.", "main (7) kept worker (8) from a lock."),
+    ],
+)
+def test_a_row_leaves_out_the_name_that_it_has(sentence: str, expected: str) -> None:
+    finding = replace(READY, sentence=sentence)
+    row = Row(timed_thread(8, "worker"), finding, TIMED_WINDOW_NS, ONE)
+    assert (row.cause, row.brief_cause) == (sentence, expected)
 
 
 def test_keys_select_sort_filter_and_expand(window: Shown) -> None:

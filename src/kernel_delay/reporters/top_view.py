@@ -85,6 +85,14 @@ class Row:
         finding = self._finding
         return printable(finding.sentence or finding.text) if finding is not None else ""
 
+    @property
+    def brief_cause(self) -> str:
+        """The same without the thread's own name at its beginning, which its row has."""
+        subject = f"{printable(self.thread.name)} ({self.thread.tid}) "
+        role, found, predicate = self.cause.partition(subject)
+        is_subject = found and (not role or role.endswith("thread "))
+        return predicate if is_subject and not predicate.startswith("and ") else self.cause
+
 
 ORDERS: Mapping[str, Callable[[Row], object]] = MappingProxyType(
     {
@@ -281,5 +289,7 @@ def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -
         if has_shares:
             line += shares(row.parts, window_ns)
         line += f" |{bar(row.parts)}| "
-        line += f"{row.name[:_NAME_WIDTH]:{_NAME_WIDTH}} {row.cause}" if has_causes else row.name
+        line += (
+            f"{row.name[:_NAME_WIDTH]:{_NAME_WIDTH}} {row.brief_cause}" if has_causes else row.name
+        )
         yield line.rstrip(), "selected" if row is selected else None
