@@ -301,6 +301,9 @@ def _stopped() -> Iterator[Sample]:
         ):
             for stops in (thread, often):
                 yield _sample(*_alike(stops), tracer=tracer, stopper=stopper)
+    for has_left in (False, True):
+        left = {"tracer_stopped": True, "tracer_left": has_left}
+        yield _sample(*_alike(thread), tracer=("gdb", 99), **left)
 
 
 def _frozen() -> Iterator[Sample]:

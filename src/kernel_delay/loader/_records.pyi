@@ -60,8 +60,14 @@ class Control(Struct[ControlPointer]):
     stop_signal: int
     stop_sender: int
     stop_process: int
-    traced: int
+    tracer: int
     other_stops_ns: int
+    signal_stop_ns: int
+    tracer_stop_ns: int
+    stop_end_ns: int
+    traced: int
+    unused: int
+    tracer_comm: Array[bytes]
     long_rounds: int
     suppressed_rounds: int
     missed_rounds: int
