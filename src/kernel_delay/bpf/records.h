@@ -189,8 +189,9 @@ struct control {
 	__u64 missed_rounds; /* of those to report, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
 	__u64 missed_totals; /* of threads that ended, for which their buffer had none */
-	__u64 round_reported_ns; /* when the newest reported one ended */
-	__u64 round_reported_length_ns;
+	__u64 round_gap_ns; /* when the first one ended that was reported in this gap */
+	__u64 round_gap_longest_ns; /* of those that were reported in it */
+	__u64 rounds_in_gap; /* how many were */
 	__u64 without_timeline; /* 1: user space wants none of rounds any more */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */

@@ -73,8 +73,9 @@ class Control(Struct[ControlPointer]):
     missed_rounds: int
     missed_ends: int
     missed_totals: int
-    round_reported_ns: int
-    round_reported_length_ns: int
+    round_gap_ns: int
+    round_gap_longest_ns: int
+    rounds_in_gap: int
     without_timeline: int
     rings: Array[RingPosition]
     windows: Array[Window]

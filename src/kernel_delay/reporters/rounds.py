@@ -75,7 +75,7 @@ def round_lines(sample: Sample) -> Iterator[str]:
     if round_.suppressed:
         yield (
             f"{_many(round_.suppressed, 'more round')} {_were(round_.suppressed)} long since the"
-            " record before, and within --min-gap of one that was no shorter: it has no record."
+            " record before, and not recorded: too soon after one that was no shorter (--min-gap)."
         )
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
@@ -194,8 +194,8 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     if totals.suppressed:
         yield (
             f"{totals.suppressed:,} of {_many(totals.long, 'long round')}"
-            f" {_were(totals.suppressed)} not recorded: within --min-gap of one that was no"
-            " shorter."
+            f" {_were(totals.suppressed)} not recorded: within --min-gap of one of the same thread"
+            " that was no shorter, or of eight records."
         )
     if totals.missed:
         yield f"WARNING: no room for {_many(totals.missed, 'long round')}: not recorded."

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -211,10 +212,11 @@ def _spread(times_ns: list[int], now_ns: int) -> list[int]:
     """Return at most MOST_BEFORE_OPEN of these times, which are sorted: the older, the fewer."""
     while len(times_ns) > MOST_BEFORE_OPEN:
         # Without one, rounds of its age have the one before it: that matters least for old ones.
-        place = min(
-            range(1, len(times_ns)),
-            key=lambda at: (times_ns[at] - times_ns[at - 1]) / (now_ns - times_ns[at] + 1),
+        gaps = (
+            ((after - before) / (now_ns - after + 1), place)
+            for place, (before, after) in enumerate(pairwise(times_ns), 1)
         )
+        _, place = min(gaps)
         times_ns = times_ns[:place] + times_ns[place + 1 :]
     return times_ns
 
