@@ -143,7 +143,7 @@ def test_report_of_a_record_names_the_thread_and_round(
     command = [*KERNEL_DELAY, "report", os.fspath(path)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"of {MAIN} ({slow_ovs.ovs.pid}), from a poll's return to the next poll" in text
-    assert "Open vSwitch logged it: " in text
+    assert "Open vSwitch logged it at " in text
     assert "clock_nanosleep" in text
     assert path.stat().st_mode & 0o777 == 0o600
 

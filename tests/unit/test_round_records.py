@@ -130,6 +130,10 @@ def test_readings_before_a_round_are_kept_but_bounded() -> None:
         before = readings.before(9_999 - age)
         assert before is not None
         assert before.time_ns == 9_999 - age
+    after = readings.after(9_990)
+    assert after is not None
+    assert after.time_ns == 9_990
+    assert readings.after(10_000) is None
     # The older the fewer.
     old = readings.before(9_900)
     assert old is not None

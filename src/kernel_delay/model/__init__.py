@@ -50,6 +50,7 @@ from kernel_delay.model.recording import (
 )
 from kernel_delay.model.rounds import (
     LogLine,
+    LogMissing,
     OtherThread,
     ProfiledStack,
     RelatedLine,
@@ -123,6 +124,7 @@ __all__ = [
     "Intervals",
     "LockWait",
     "LogLine",
+    "LogMissing",
     "Losses",
     "Lost",
     "MeasuringCommand",

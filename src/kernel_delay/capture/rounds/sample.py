@@ -84,8 +84,12 @@ class RoundSamples:
         self._suppressed_before = 0
 
     def sample(self, notice: "RoundNotice", after: Reading) -> Sample:
-        """Return the Sample of a round that was reported, of which `after` was read since."""
+        """Return the Sample of a round that was reported, of which `after` was read since.
+
+        There may be an earlier reading since: another round waited for its line of a log.
+        """
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
+        after = self._readings.after(stop_ns) or after
         parts = self._sources.records.of_round(notice.record, notice.round)
         thread = self._with_files(self._thread(notice, parts))
         if self._sources.follower is not None:

@@ -207,6 +207,10 @@ class Readings:
                 found = reading
         return found
 
+    def after(self, time_ns: int) -> Reading | None:
+        """Return the first one from that time on; None if there is none."""
+        return next((each for each in self._readings if each.time_ns >= time_ns), None)
+
 
 def _spread(times_ns: list[int], now_ns: int) -> list[int]:
     """Return at most MOST_BEFORE_OPEN of these times, which are sorted: the older, the fewer."""
