@@ -35,6 +35,7 @@ from kernel_delay.model.packet_losses import (
     FlowLimit,
     PacketLosses,
     PortLosses,
+    PortOverrun,
     SocketOverrun,
 )
 from kernel_delay.model.pmds import PmdStats, RxQueue
@@ -135,6 +136,7 @@ __all__ = [
     "PageFaults",
     "PmdStats",
     "PortLosses",
+    "PortOverrun",
     "ProfiledStack",
     "RecordedTarget",
     "RecordingEnd",
