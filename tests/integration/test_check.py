@@ -80,8 +80,9 @@ def test_in_a_container_pids_are_translated(root_user: None) -> None:
 def test_an_open_vswitch_with_probes_has_all(root_user: None, usdt_binaries: Binaries) -> None:
     with Instance(usdt_binaries) as instance:
         found = process_states(instance.pid)
-    names = ("binary", "symbols", "USDT probes", "main loop", "revalidators", "upcalls")
-    assert found == dict.fromkeys(names, "yes")
+    names = ("binary", "symbols", "USDT probes", "main loop", "revalidators")
+    # Its datapath is in user space: upcalls of that never pass the kernel.
+    assert found == dict.fromkeys(names, "yes") | {"upcalls": "no"}
 
 
 def test_a_stripped_program_without_probes_is_distinguished(root_user: None) -> None:

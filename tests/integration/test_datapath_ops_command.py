@@ -306,4 +306,5 @@ def test_without_the_kernels_datapath_it_says_what_there_is(root_user: None) -> 
     assert done.returncode == 69  # EX_UNAVAILABLE
     assert done.stderr.count("\n") == 1
     assert "the kernel module openvswitch is not loaded" in done.stderr
-    assert "kernel-delay flows" in done.stderr
+    assert "has no datapath in the kernel" in done.stderr
+    assert "'ovs-appctl dpctl/dump-flows' lists its flows" in done.stderr

@@ -143,7 +143,7 @@ def test_report_of_a_record_names_the_thread_and_round(
     command = [*KERNEL_DELAY, "report", os.fspath(path)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"of {MAIN} ({slow_ovs.ovs.pid}), from a poll's return to the next poll" in text
-    assert "Open vSwitch logged it: " in text
+    assert "Open vSwitch logged it at " in text
     assert "clock_nanosleep" in text
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -262,6 +262,48 @@ def test_who_stopped_a_thread_in_its_round_is_named(
 
     said = f"by SIGSTOP, which {Path('/proc/self/comm').read_text().strip()}"
     assert f"{said} ({os.getpid()}) sent" in text
+
+
+def stopped_by_gdb(pid: int) -> str:
+    """Have gdb stop the process for a while; return its name and PID as a line has them."""
+    command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "shell sleep 0.6"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as gdb:
+        assert gdb.wait() == 0
+        return f"gdb ({gdb.pid})"
+
+
+def test_tracer_is_named_not_an_older_stop_signal(root_user: None, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        poller = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", POLLER], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(poller.kill)
+        assert poller.stdout is not None
+        poller.stdout.readline()
+        folder = tmp_path / "recordings"
+        watching = stack.enter_context(watch_of(poller.pid, folder, "--threshold", "0.3"))
+        stat = Path(f"/proc/{poller.pid}/stat")
+        os.kill(poller.pid, signal.SIGSTOP)
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
+        os.kill(poller.pid, signal.SIGCONT)
+        time.sleep(0.5)
+
+        lines: list[str] = []
+        gdb = ""
+
+        def is_reported() -> bool:
+            """If the event before the stop was missed, no round has that one."""
+            nonlocal gdb
+            gdb = stopped_by_gdb(poller.pid)
+            wait_until(lambda: watching.lines() != lines or poller.poll() is not None, "a line")
+            lines[:] = watching.lines()
+            return "was stopped for" in lines[-1]
+
+        wait_until(is_reported, "its line")
+        watching.end()
+    assert f"{gdb}, its tracer, stopped it" in lines[-1]
+    assert "SIGSTOP" not in lines[-1]
+    assert "kill -CONT" not in lines[-1]
 
 
 def test_open_vswitch_has_the_lines_that_are_looked_for(ovs_binaries: Binaries) -> None:

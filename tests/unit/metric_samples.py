@@ -14,6 +14,7 @@ from kernel_delay.model import (
     Losses,
     PacketLosses,
     PortLosses,
+    PortOverrun,
     SocketOverrun,
     ThreadTime,
     ThreadTotals,
@@ -26,6 +27,7 @@ LOSSES = PacketLosses(
     ConntrackLosses(10, 20, 9, 10, 11),
     (FlowLimit("system@ovs-system", 30, 40, 50, 60),),
     {"upcall_flow_limit_hit": 12},
+    port_overruns=(PortOverrun(1, 2, 13, "veth1"),),
 )
 
 NOTHING = dict.fromkeys(ThreadTime.__struct_fields__, 0)

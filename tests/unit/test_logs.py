@@ -5,7 +5,10 @@ import datetime
 import gzip
 import lzma
 import random
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -350,6 +353,39 @@ def test_thread_that_never_quiesces_is_found(tmp_path: Path) -> None:
     ]
     (finding,) = findings(read(write(tmp_path / "ovs-vswitchd.log", waits)))
     assert "Others waited 16.0 s for ovs-vswitchd revalidator95 to quiesce" in finding.text
+
+
+def test_sums_are_of_the_rounds_of_that_cause(tmp_path: Path) -> None:
+    blocked = Usage(2450, 60, 4, 0, 0, 0, 0, 1, 0)
+    waiting = Usage(2137, 180, 10, 0, 0, 0, 0, 0, 900)
+    log = write(tmp_path / "ovs-vswitchd.log", [*of_usage(waiting), *of_usage(blocked, "", 9, 20)])
+    survey_ = read(log)
+    (finding,) = findings(survey_)
+    assert finding.cause == "blocked"
+    assert finding.text == (
+        "The main thread of ovs-vswitchd was blocked in 1 of 2 long rounds: off the CPU for"
+        " 2,386 ms of 2,450 ms in that one, 1 voluntary context switch."
+    )
+    (group,) = survey_.groups
+    assert (group.length_ms, group.off_ms) == (4587, 4333)
+    assert (group.by_cause["waiting"].off_ms, group.causes["waiting"]) == (1947, 1)
+
+
+def test_commands_run_with_several_processes(tmp_path: Path) -> None:
+    program = tmp_path / "ovs-vswitchd"
+    shutil.copy("/bin/sleep", program)
+    waiting = Usage(2137, 180, 10, 0, 0, 0, 0, 0, 900)
+    (finding,) = findings(read(write(tmp_path / "ovs-vswitchd.log", of_usage(waiting))))
+    _, quota = finding.next
+    with ExitStack() as stack:
+        for _ in range(2):
+            process = stack.enter_context(subprocess.Popen([program, "60"]))
+            stack.callback(process.kill)
+        done = subprocess.run(["bash", "-c", quota], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    # The root of cgroup v2 has no quota, and its file no such line.
+    is_root = all(line.endswith(":/") for line in Path("/proc/self/cgroup").read_text().split())
+    assert "nr_throttled" in done.stdout or is_root
 
 
 @pytest.mark.parametrize("quoted", QUOTED, ids=lambda each: f"{each.url}-{each.usage.length_ms}")

@@ -236,7 +236,7 @@ def test_there_are_332_series_and_those_of_losses() -> None:
         len(value.value.counts) + 2 if isinstance(value.value, Buckets) else 1 for value in found
     )
     # An ovs-vswitchd has one datapath in the kernel, and one in user space.
-    assert series <= 332 + 11
+    assert series <= 332 + 12
     assert {value.family for value in found} == set(FAMILIES)
     assert len({(value.family, value.labels) for value in found}) == len(found)
 

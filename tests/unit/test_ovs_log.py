@@ -103,6 +103,33 @@ def kept_sample(length_ms: float, ready_ms: int) -> Sample:
     return replace(sample, threads=(timed_thread(31, "handler4", ready=ready_ms),))
 
 
+def stopped_sample(length_ms: float, stopped_ms: int) -> Sample:
+    """A round whose thread was stopped for so long."""
+    sample = round_sample("handler4", 31, length_ms)
+    return replace(sample, threads=(timed_thread(31, "handler4", stopped=stopped_ms),))
+
+
+def test_line_next_to_a_stop_is_of_the_round(path: Path) -> None:
+    """The thread is stopped as its poll returns, and Open vSwitch measures from after that."""
+    follower = OvsLog(path)
+    append(path, line_at(1100, after_ms=1300))
+    paired = follower.with_line(stopped_sample(2400, 1300))
+    assert paired.round is not None
+    assert paired.round.log is not None
+    follower.close()
+
+
+def test_threads_are_read_while_a_line_is_awaited(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "LINE_DELAY_S", 0.1)
+    calls: list[int] = []
+    follower = OvsLog(path)
+    follower.with_line(round_sample("handler4", 31, 1100), lambda: calls.append(1))
+    assert len(calls) >= 2
+    follower.close()
+
+
 def test_of_rounds_in_a_row_each_has_its_line(path: Path) -> None:
     """Where lines are read late, that of the next round can be nearer in length."""
     found = OvsLog(path)
@@ -128,7 +155,9 @@ def test_round_may_exceed_its_line_by_waits_for_cpu(path: Path) -> None:
     ("line", "sample"),
     [
         (line_at(1100), kept_sample(1290, 100)),
-        (line_at(1290), kept_sample(1100, 150)),
+        (line_at(1290, after_ms=700), kept_sample(1100, 150)),
+        (line_at(1303, after_ms=1996), stopped_sample(1305, 1301)),
+        (line_at(2400), round_sample("handler4", 31, 1100)),
         (line_at(1100), round_sample("handler5", 31, 1100)),
         (line_at(1100), round_sample("handler4", 31, 1200)),
         (line_at(1100, after_ms=3000), round_sample("handler4", 31, 1100)),
@@ -142,6 +171,36 @@ def test_a_line_of_another_round_is_not_taken(path: Path, line: str, sample: Sam
     paired = follower.with_line(sample)
     assert paired.round is not None
     assert paired.round.log is None
+    follower.close()
+
+
+def test_line_of_several_rounds_is_of_the_longest(path: Path) -> None:
+    """The RCU thread tests a latch by poll(2): a round ends there, and Open vSwitch's does not."""
+    follower = OvsLog(path)
+    append(path, line_at(1326, "urcu2"))
+    paired = follower.with_line(round_sample("urcu2", 31, 1204.2))
+    assert paired.round is not None
+    assert paired.round.log is not None
+    assert paired.round.log.length_ms == 1326
+    assert paired.round.log_missing is None
+    assert not follower.left()
+    follower.close()
+
+
+def test_why_a_round_has_no_line_is_known(path: Path) -> None:
+    follower = OvsLog(path)
+    stopped = round_sample("handler4", 31, 1500)
+    threads = (timed_thread(31, "handler4", user=2, stopped=1400),)
+    for sample, missing in (
+        (replace(stopped, threads=threads), "stopped"),
+        (kept_sample(1500, 900), "ready"),
+        (kept_sample(2500, 900), "not_found"),
+        (round_sample("handler4", 31, 900), None),
+        (replace(stopped, window=replace(stopped.window, ended_by="switch")), None),
+    ):
+        paired = follower.with_line(sample)
+        assert paired.round is not None
+        assert paired.round.log_missing == missing
     follower.close()
 
 

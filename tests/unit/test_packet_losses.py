@@ -23,6 +23,7 @@ from kernel_delay.model import (
     FlowLimit,
     PacketLosses,
     PortLosses,
+    PortOverrun,
     Sample,
     Sleep,
     SleepFile,
@@ -41,7 +42,18 @@ from kernel_delay.openvswitch.losses.datapaths import (
     read_datapath,
     read_port,
 )
-from kernel_delay.openvswitch.losses.difference import losses, own_losses, with_readers
+from kernel_delay.openvswitch.losses.difference import (
+    losses,
+    own_losses,
+    with_devices,
+    with_readers,
+)
+from kernel_delay.openvswitch.losses.packet_sockets import (
+    WRAPS_AT,
+    PacketSocket,
+    PacketSockets,
+    read_socket,
+)
 from kernel_delay.openvswitch.losses.tables import (
     Conntrack,
     NetlinkSocket,
@@ -584,3 +596,60 @@ def test_what_was_not_read_drives_no_terminal() -> None:
     )
     (said,) = (line for line in text.render(sample).splitlines() if "Not read" in line)
     assert said == "# Not read: counters: \\x1b[31m\\x0d\\u202e."
+
+
+def reading_of(*sockets: PacketSocket) -> Reading:
+    reading = Reading()
+    reading.packet_sockets = {each.inode: each for each in sockets}
+    return reading
+
+
+def test_drops_of_packet_sockets_are_the_difference() -> None:
+    before = reading_of(PacketSocket(5, 3, 10), PacketSocket(6, 0, WRAPS_AT - 2))
+    after = reading_of(
+        PacketSocket(5, 3, 10), PacketSocket(6, 0, 7), PacketSocket(7, 4, 20), PacketSocket(8, 4, 1)
+    )
+    found = with_devices(losses(before, after, None), {5, 6, 7}, {4: "veth1"}.get)
+    assert found.port_overruns == (PortOverrun(6, 0, 9), PortOverrun(7, 4, 20, "veth1"))
+    # Of a time that was not read nothing is claimed.
+    assert losses(Reading(), after, None).port_overruns == ()
+
+
+def test_drops_are_summed_up_by_port() -> None:
+    overruns = (PortOverrun(7, 4, 20, "veth1"), PortOverrun(8, 4, 5, "veth1"), PortOverrun(9, 2, 3))
+    thread = timed_thread(PID, "ovs-vswitchd", throttled=400)
+    sample = bare_sample(thread, window=window("time", TIMED_WINDOW_NS))
+    sample = replace(
+        sample,
+        target=Target(PID, "ovs-vswitchd", None),
+        packet_losses=PacketLosses(port_overruns=overruns),
+    )
+    (finding,) = (each for each in judge(sample).verdict if each.rule == "port_overrun")
+    assert finding.sentence is not None
+    assert finding.sentence.startswith("port veth1 lost 25 packets that came in: the packet socket")
+    assert "Other ports: of device 2 (3)." in finding.text
+    assert "was throttled by its cgroup's CPU quota for" in finding.text
+    assert dict(finding.evidence)["lost"] == 28
+
+
+def test_packet_socket_is_read_from_the_kernel() -> None:
+    with suppress(PermissionError), ExitStack() as stack:
+        made = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+        made.bind(("lo", 3))
+        sockets = PacketSockets(os.getpid())
+        stack.callback(sockets.close)
+        try:
+            found = sockets.read()
+        except OSError as error:
+            pytest.skip(f"this kernel shows no packet sockets: {error}")
+        mine = found[os.fstat(made.fileno()).st_ino]
+        assert (mine.ifindex, mine.drops) == (socket.if_nametoindex("lo"), 0)
+        assert sockets.device(mine.ifindex) == "lo"
+        assert sockets.device(2**31 - 1) is None
+
+
+@pytest.mark.parametrize("cut", [0, 3, 15, 16, 20, 40])
+def test_cut_answer_on_a_packet_socket_is_borne(cut: int) -> None:
+    answer = struct.pack("=BBHIII", 17, 3, 3, 5, 0, 0) + struct.pack("=HH9I", 40, 6, *range(9))
+    assert read_socket(answer) == PacketSocket(5, 0, 8)
+    assert read_socket(answer[:cut]) is None

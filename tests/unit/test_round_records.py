@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kernel_delay.capture.rounds import threads
 from kernel_delay.capture.rounds.threads import (
@@ -129,11 +130,52 @@ def test_readings_before_a_round_are_kept_but_bounded() -> None:
         before = readings.before(9_999 - age)
         assert before is not None
         assert before.time_ns == 9_999 - age
+    after = readings.after(9_990)
+    assert after is not None
+    assert after.time_ns == 9_990
+    assert readings.after(10_000) is None
     # The older the fewer.
     old = readings.before(9_900)
     assert old is not None
     assert old.time_ns <= 9_900
     assert len(readings.names()) <= threads.MOST_READINGS
+
+
+def in_round(tid: int, since_ns: int | None) -> ReportedThread:
+    thread = reported(tid, 0)
+    return replace(thread, rounds=replace(thread.rounds, open_since_ns=since_ns))
+
+
+def test_reading_before_an_open_round_is_kept_however_long() -> None:
+    readings = Readings()
+    began = {1: 500, 2: 4_000, 3: 9_000}
+    for time_ns in range(10_000):
+        # The newest is made when the rounds are over.
+        is_over = time_ns == 9_999
+        readings.add(
+            Reading(
+                time_ns,
+                {
+                    tid: in_round(tid, since_ns if since_ns <= time_ns and not is_over else None)
+                    for tid, since_ns in began.items()
+                },
+            )
+        )
+    for since_ns in began.values():
+        before = readings.before(since_ns)
+        assert before is not None
+        assert before.time_ns == since_ns
+
+
+def test_readings_before_many_open_rounds_are_bounded() -> None:
+    readings = Readings()
+    for time_ns in range(500):
+        readings.add(Reading(time_ns, {tid: in_round(tid, tid) for tid in range(time_ns + 1)}))
+    before = readings.before(250)
+    assert before is not None
+    assert 180 <= before.time_ns <= 250
+    most = threads.MOST_READINGS + threads.MOST_BEFORE_OPEN + 1
+    assert sum(1 for _ in readings.kept()) <= most
 
 
 def test_ended_threads_are_summed_by_name_in_bounded_room() -> None:

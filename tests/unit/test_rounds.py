@@ -1,5 +1,6 @@
 """What is said of long rounds: a line each, a page on a terminal, and the sum at the end."""
 
+import datetime
 import io
 
 import pytest
@@ -11,6 +12,7 @@ from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
     LockWait,
     LogLine,
+    LogMissing,
     Lost,
     OtherThread,
     ProfiledStack,
@@ -149,9 +151,43 @@ def test_remark_of_a_window_is_a_finding_in_rounds(thread: Thread, rule: str) ->
 def test_line_has_thread_length_and_the_ovs_log() -> None:
     thread = timed_thread(31, "hand\x1bler", ready=400)
     said = line(sample_of(thread, log=LogLine(START_TIME, "handler4", 499)))
-    assert "hand\\x1bler (31)  500.0 ms [log: 499 ms]  " in said
+    assert "hand\\x1bler (31)  500.0 ms [log: 499 ms, 10:17:22.725 UTC]  " in said
     assert "\x1b" not in said
     assert "\n" not in said
+
+
+def test_line_has_both_ends_of_the_round() -> None:
+    sample = sample_of(timed_thread(31, "handler4", ready=400))
+    began = sample.window.start_time.astimezone().replace(tzinfo=None)
+    ended = began + datetime.timedelta(milliseconds=500)
+    begin, end = began.isoformat(" ", "milliseconds"), ended.time().isoformat("milliseconds")
+    assert line(sample).startswith(f"{begin} to {end}  handler4")
+
+
+@pytest.mark.parametrize(
+    ("missing", "in_line", "in_report"),
+    [
+        (
+            "stopped",
+            " [log: no line; stopped as its poll returned] ",
+            "Open vSwitch logged no line of it: the thread was stopped as its poll returned, and"
+            " Open vSwitch measures from after that.",
+        ),
+        ("ready", "; without a CPU as its poll returned]", "the thread was without a CPU as its"),
+        ("not_found", " [log: no line] ", "No line of Open vSwitch's log was found for it."),
+    ],
+)
+def test_missing_log_line_is_explained(missing: LogMissing, in_line: str, in_report: str) -> None:
+    sample = sample_of(timed_thread(31, "handler4", stopped=490), log_missing=missing)
+    assert in_line in line(sample)
+    assert in_report in "\n".join(round_lines(sample))
+
+
+def test_log_line_of_several_rounds_is_called_that() -> None:
+    thread = timed_thread(31, "urcu2", throttled=490)
+    said = "\n".join(round_lines(sample_of(thread, log=LogLine(START_TIME, "urcu2", 620))))
+    assert "620 ms" in said
+    assert "This round is a part of those: Open vSwitch polled a descriptor in between." in said
 
 
 def test_report_names_the_thread_and_what_others_did() -> None:

@@ -773,6 +773,18 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     assert "gone" not in found("stopped", sample(thread)).text
 
 
+def test_tracer_that_alone_stopped_it_is_the_cause() -> None:
+    thread = timed_thread(5, "a", stopped=400)
+    alone = SystemState(tracer=("gdb", 99), tracer_stopped=True)
+    finding = found("stopped", sample(thread, system_state=alone))
+    assert "80 % of the window. gdb (99), its tracer, stopped it." in finding.text
+    assert finding.advice == "To resume it, detach or end gdb: SIGCONT does not."
+    left = replace(alone, tracer_left=True)
+    finding = found("stopped", sample(thread, system_state=left))
+    assert "gdb (99), its tracer, stopped it, and has left it since." in finding.text
+    assert finding.advice is None
+
+
 def test_last_stopper_is_not_blamed_for_all_stops() -> None:
     around = SystemState(stopper=Stopper(19, 7, "blip"))
     text = found("stopped", sample(timed_thread(5, "a", stopped=200), system_state=around)).text

@@ -307,3 +307,15 @@ def test_nothing_kept_stands_above_no_sleep_without_a_remark(name: str) -> None:
     )
     busy = sample(timed_thread(5, name, user=400))
     assert first_line(busy) == "# VERDICT: nothing kept a thread from its work for long."
+
+
+def test_open_of_a_fifo_waits_for_its_other_end() -> None:
+    judged = sample(asleep(PID, "daemon", slept("pipe", 500, "openat")), comm="daemon")
+    (finding,) = (each for each in judged.verdict if each.rule == "wait_pipe")
+    assert (
+        "waited for somebody to open the other end of a FIFO (named pipe) in openat" in finding.text
+    )
+    assert finding.advice == "kernel-delay where shows its path, while it waits."
+    assert "Whether it had work to do" not in finding.text
+    judged = sample(asleep(PID, "daemon", slept("pipe", 500, "read")), comm="daemon")
+    assert "FIFO" not in text.render(judged)

@@ -352,3 +352,9 @@ def test_names_of_others_are_escaped() -> None:
         position(1, name="a\x1b[2Jb\n", waits_for="fd 3 (/\x1b)", user=(FRAME,)), comm="\x1b"
     )
     assert "\x1b" not in render(found, IN_A_PIPE)
+
+
+def test_open_of_a_fifo_waits_for_its_other_end() -> None:
+    opening = position(1, reason="pipe", syscall="openat", waits_for="/var/log/ovs.fifo")
+    said = "    waits for: somebody to open the other end of the FIFO /var/log/ovs.fifo"
+    assert said in render(answer(opening), IN_A_PIPE).splitlines()

@@ -32,6 +32,7 @@ from kernel_delay.model import (
     PacketLosses,
     PageFaults,
     PortLosses,
+    PortOverrun,
     Sample,
     Scheduling,
     Sleep,
@@ -301,6 +302,9 @@ def _stopped() -> Iterator[Sample]:
         ):
             for stops in (thread, often):
                 yield _sample(*_alike(stops), tracer=tracer, stopper=stopper)
+    for has_left in (False, True):
+        left = {"tracer_stopped": True, "tracer_left": has_left}
+        yield _sample(*_alike(thread), tracer=("gdb", 99), **left)
 
 
 def _frozen() -> Iterator[Sample]:
@@ -422,6 +426,9 @@ def _late_readers() -> Iterator[Sample]:
     for reader in readers:
         for losses in (PacketLosses((datapath,), (of_handler,)), PacketLosses((), (of_handler,))):
             yield replace(_sample(reader), packet_losses=losses)
+    for reader in (timed_thread(PID, NAME, throttled=60), timed_thread(PID, NAME, user=49)):
+        overruns = (PortOverrun(1, 4, 10**9, "a-device-1"), PortOverrun(2, 5, 10**6))
+        yield replace(_sample(reader), packet_losses=PacketLosses(port_overruns=overruns))
     of_nobody = PacketLosses((datapath,), (replace(of_handler, tid=3),))
     yield replace(_sample(timed_thread(PID, NAME)), packet_losses=of_nobody)
     yield replace(_sample(timed_thread(PID, NAME)), packet_losses=PacketLosses((datapath,)))

@@ -133,6 +133,8 @@ struct sigpending {
 
 struct signal_struct {
 	struct sigpending shared_pending;
+	int group_stop_count;
+	unsigned int flags;
 };
 
 struct task_struct {
@@ -151,6 +153,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
+	struct task_struct *parent; /* of one that is traced, who traces it */
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
@@ -225,6 +228,9 @@ struct bpf_iter__bpf_map_elem {
 #define __TASK_TRACED 0x0008
 #define TASK_DEAD 0x0080
 #define TASK_NEW 0x0800
+
+/* signal_struct.flags, include/linux/sched/signal.h, 5.14 to 6.18: a signal stopped all threads. */
+#define SIGNAL_STOP_STOPPED 0x00000001
 
 /* include/linux/sched/jobctl.h, 5.14 to 6.18: the freezer of cgroup v2 */
 #define JOBCTL_TRAP_FREEZE (1 << 23)

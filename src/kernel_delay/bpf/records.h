@@ -174,16 +174,24 @@ struct control {
 	__u32 stop_signal; /* that stopped the target last, 0: none yet */
 	__u32 stop_sender; /* the process it came from, in the target's PID namespace; or 0 */
 	__u32 stop_process; /* which it stopped, in the tool's */
-	__u32 traced; /* 1: a tracer stopped a thread, which goes on when that likes */
+	__u32 tracer; /* the process that stopped a thread last as its tracer, in the tool's; or 0
+		       */
 	__u64 other_stops_ns; /* up to when there may have been others than that sender's */
+	__u64 signal_stop_ns; /* when a thread stopped last since a signal stops the process */
+	__u64 tracer_stop_ns; /* when one stopped last since its tracer wants that */
+	__u64 stop_end_ns; /* when one that was stopped went on last */
+	__u32 traced; /* the process that it is of, in the tool's */
+	__u32 unused;
+	char tracer_comm[16];
 	__u64 long_rounds; /* of at least options.round_ns, reported or not */
 	__u64 suppressed_rounds; /* of those, too soon after a longer one: see is_to_be_reported()
 				  */
 	__u64 missed_rounds; /* of those to report, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
 	__u64 missed_totals; /* of threads that ended, for which their buffer had none */
-	__u64 round_reported_ns; /* when the newest reported one ended */
-	__u64 round_reported_length_ns;
+	__u64 round_gap_ns; /* when the first one ended that was reported in this gap */
+	__u64 round_gap_longest_ns; /* of those that were reported in it */
+	__u64 rounds_in_gap; /* how many were */
 	__u64 without_timeline; /* 1: user space wants none of rounds any more */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */

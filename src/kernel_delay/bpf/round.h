@@ -19,6 +19,9 @@
 /* To make a poll again is no work, however low the threshold. */
 #define SHORTEST_WORK_NS 1000000
 
+/* How many rounds of all threads are reported in a gap, however long they are. */
+#define ROUNDS_IN_GAP 8
+
 /* User space reads these, and sets the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -110,20 +113,29 @@ __noinline bool report_round(struct thread *thread, __u64 kind)
 }
 
 /*
- * Is a round of that length to be reported? After one that was, only longer ones are for a
- * while: a storm of long rounds is to be no storm of records.
+ * Is a round of that length to be reported? For a while after one that was, only longer ones of the
+ * same thread are; and of all threads, ROUNDS_IN_GAP and then only longer ones. A storm of long
+ * rounds is to be no storm of records.
  */
-static __always_inline bool is_to_be_reported(__u64 length_ns, __u64 now_ns)
+static __always_inline bool is_to_be_reported(struct thread *thread, __u64 length_ns, __u64 now_ns)
 {
-	__u64 reported_ns = *(volatile __u64 *)&control.round_reported_ns;
+	bool is_new = length_since(now_ns, thread->round_reported_ns) >= options.round_gap_ns;
 
-	if (reported_ns && length_since(now_ns, reported_ns) < options.round_gap_ns &&
-	    length_ns <= *(volatile __u64 *)&control.round_reported_length_ns) {
+	if (length_since(now_ns, control.round_gap_ns) >= options.round_gap_ns) {
+		control.round_gap_ns = now_ns;
+		control.round_gap_longest_ns = 0;
+		control.rounds_in_gap = 0;
+	}
+	if ((!is_new && length_ns <= thread->round_reported_length_ns) ||
+	    (control.rounds_in_gap >= ROUNDS_IN_GAP && length_ns <= control.round_gap_longest_ns)) {
 		count_up(&control.suppressed_rounds);
 		return false;
 	}
-	control.round_reported_length_ns = length_ns;
-	control.round_reported_ns = now_ns;
+	thread->round_reported_ns = now_ns;
+	thread->round_reported_length_ns = length_ns;
+	if (length_ns > control.round_gap_longest_ns)
+		control.round_gap_longest_ns = length_ns;
+	count_up(&control.rounds_in_gap);
 	return true;
 }
 
@@ -146,7 +158,7 @@ static __always_inline bool count_round(struct thread *thread, const struct time
 	if (length_ns < least_ns)
 		return false;
 	count_up(&control.long_rounds);
-	return is_to_be_reported(length_ns, timestamp->now_ns);
+	return is_to_be_reported(thread, length_ns, timestamp->now_ns);
 }
 
 /*

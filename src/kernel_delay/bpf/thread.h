@@ -144,6 +144,8 @@ struct thread {
 	__u32 is_interrupted; /* one was charged to it, see round_end_ns() */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
 	__u64 late_soft_irq_ns;
+	__u64 round_reported_ns; /* when its newest reported one ended; 0: none was */
+	__u64 round_reported_length_ns;
 	struct task_times round_times; /* when it began */
 	__u64 longest_round_ns;
 	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */

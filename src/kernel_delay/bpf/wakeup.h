@@ -192,6 +192,7 @@ __noinline int count_stop(const struct thread *thread, struct thread_record *rec
 {
 	if (!thread || !record || !timestamp)
 		return 0;
+	control.stop_end_ns = timestamp->now_ns;
 	/* It was stopped before anyone looked. */
 	if (!control.stop_signal)
 		control.other_stops_ns = timestamp->now_ns;

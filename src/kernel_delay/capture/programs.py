@@ -329,17 +329,6 @@ class Programs:
         misses = sum(self._object.program(name).recursion_misses() for name in needed)
         return misses + self._counter("missed_hits")
 
-    def stop_signal(self) -> tuple[int, int, int, int | None] | None:
-        """Return the signal that stopped a process last, the PID that sent it, or 0, and its own.
-
-        The second is in the process's own PID namespace. The last is when all else that stopped
-        processes was over for sure, None: never. None instead of all: there was no signal yet.
-        """
-        control = self.control
-        signal, sender = int(control.stop_signal), int(control.stop_sender)
-        others_ns = None if control.traced else int(control.other_stops_ns)
-        return (signal, sender, int(control.stop_process), others_ns) if signal else None
-
     def clamped_lengths(self) -> int:
         """Return how many intervals ended before they began, and count as 0 ns long."""
         return self._counter("clamped_lengths")

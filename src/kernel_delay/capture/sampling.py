@@ -12,6 +12,7 @@ from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.session_options import Request, count_upcalls
+from kernel_delay.capture.stops import stopper_in_window, tracer_in_window
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import (
     Scheduled,
@@ -25,14 +26,7 @@ from kernel_delay.capture.windows.control import Windows
 from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import (
-    Snapshot,
-    between,
-    call_cost,
-    cpu_uses,
-    stopper,
-    tracer,
-)
+from kernel_delay.host.system_state import Snapshot, between, call_cost, cpu_uses, tracer
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
@@ -281,10 +275,13 @@ class Sampling:
                 known = uprobed if len(processes) > 1 else {pid: next(iter(uprobed.values()), None)}
                 has_uprobes = known.get(pid)
                 around = self._system_state(snapshots, cpus, pid, has_uprobes, start_ns)
+                traces_now = tracer(pid, _stopped(own)) or around.tracer
+                stopped_it = tracer_in_window(self._programs, pid, start_ns)
                 holder = lock_owner(pid) if _waited_for_file_lock(own) else None
                 system_state = structs.replace(
                     around,
-                    tracer=tracer(pid, _stopped(own)) or around.tracer,
+                    tracer=traces_now or stopped_it,
+                    tracer_left=traces_now is None and stopped_it is not None,
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
                     lock_holder=(holder.comm, holder.pid) if holder else None,
                     lock_shared=holder is not None and holder.shared,
@@ -333,15 +330,9 @@ class Sampling:
         around = between(began, after[pid], pid, uprobed, cpus)
         if snapshots.is_late:
             around = structs.replace(around, cpus=(), memory=None, is_late=True)
-        reported = self._programs.stop_signal()
-        if reported is None:
-            return around
-        signal, sender, stopped, others_ns = reported
-        if self._targets.are_several and stopped != pid:
-            return around
-        # Of several it is not known which of them others stopped.
-        alone = not self._targets.are_several and others_ns is not None and others_ns < start_ns
-        return structs.replace(around, stopper=stopper(pid, signal, sender, alone=alone))
+        several = self._targets.are_several
+        found = stopper_in_window(self._programs, pid, start_ns, are_several=several)
+        return structs.replace(around, stopper=found)
 
     def _packet_losses(self, readings: "Readings[Reading] | None") -> PacketLosses | None:
         if self._losses is None or readings is None:

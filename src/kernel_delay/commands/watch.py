@@ -369,7 +369,7 @@ def _follow(
             report.dump(watch.totals())
 
     for sample in watch.rounds(tick, left.time_ns()):
-        report.add(sample)
+        report.add(sample, watch.keep_looking)
         if left.take_record():
             return "count"
     return watch.ended

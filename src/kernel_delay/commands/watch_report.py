@@ -98,13 +98,13 @@ class WatchReport:
             self._drawn = now
             self._page.update(watch.totals())
 
-    def add(self, sample: "Sample") -> None:
-        """Judge, record and show one."""
+    def add(self, sample: "Sample", meanwhile: "Callable[[], None]") -> None:
+        """Judge, record and show one; `meanwhile` is called often while its log line is awaited."""
         from kernel_delay.analysis.verdict import judge
         from kernel_delay.analysis.verdict.gain import RoundGains
         from kernel_delay.reporters.rounds import line
 
-        judged = judge(sample if self._log is None else self._log.with_line(sample))
+        judged = judge(sample if self._log is None else self._log.with_line(sample, meanwhile))
         self._record(judged)
         if self._gains is None:
             self._gains = RoundGains(self._threshold_ns)

@@ -83,3 +83,7 @@ SOFT_IRQS = (
 def soft_irq_name(vector: int) -> str | None:
     """Return the vector's name as /proc/softirqs has it, in lower case; None if it has none."""
     return SOFT_IRQS[vector] if vector < len(SOFT_IRQS) else None
+
+
+OPENS = frozenset(("open", "openat", "openat2", "creat"))
+"""Calls that open a file. One that waits for a pipe waits for who opens the other end of a FIFO."""

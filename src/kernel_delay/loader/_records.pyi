@@ -60,15 +60,22 @@ class Control(Struct[ControlPointer]):
     stop_signal: int
     stop_sender: int
     stop_process: int
-    traced: int
+    tracer: int
     other_stops_ns: int
+    signal_stop_ns: int
+    tracer_stop_ns: int
+    stop_end_ns: int
+    traced: int
+    unused: int
+    tracer_comm: Array[bytes]
     long_rounds: int
     suppressed_rounds: int
     missed_rounds: int
     missed_ends: int
     missed_totals: int
-    round_reported_ns: int
-    round_reported_length_ns: int
+    round_gap_ns: int
+    round_gap_longest_ns: int
+    rounds_in_gap: int
     without_timeline: int
     rings: Array[RingPosition]
     windows: Array[Window]

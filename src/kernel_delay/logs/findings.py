@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from kernel_delay.logs.causes import Cause
 from kernel_delay.logs.rounds import Stall
-from kernel_delay.logs.survey import UNKNOWN_CLASS, Group, Survey
+from kernel_delay.logs.survey import UNKNOWN_CLASS, Group, Sums, Survey
 from kernel_delay.printable import printable
 
 MOST_FINDINGS = 10
@@ -74,16 +74,21 @@ def length(ms: int) -> str:
     return f"{ms:,} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things as people read it."""
+    ending = "" if count == 1 else "es" if what.endswith("ch") else "s"
+    return f"{count:,} {what}{ending}"
+
+
 def _of_group(group: Group) -> Finding:
-    cause = max(group.causes, key=lambda each: group.causes[each])
-    count = f"{group.causes[cause]:,} of {group.rounds:,} long rounds"
-    count = "its one long round" if group.rounds == 1 else count
+    """Say what most of the rounds were long of; of two causes the one that took longer in all."""
+    cause, sums = max(group.by_cause.items(), key=lambda each: (each[1].rounds, each[1].length_ms))
     return Finding(
         group.log,
         group.program,
         group.threads,
         cause,
-        f"{_subject(group)} {_sentence(group, cause, count)}.",
+        f"{_subject(group)} {_sentence(cause, sums, group.rounds)}.",
         _next(cause, group.program),
     )
 
@@ -96,22 +101,25 @@ def _subject(group: Group) -> str:
     return f"A {name}thread{of_program}"
 
 
-def _sentence(group: Group, cause: Cause, count: str) -> str:
-    """What it did in so many rounds, and a figure of all of them."""
-    whole = f"{length(group.length_ms)} in all"
-    off = f"off the CPU for {length(group.off_ms)} of {whole}"
+def _sentence(cause: Cause, sums: Sums, rounds: int) -> str:
+    """What it did in so many of its rounds, and a figure of these."""
+    count = f"{sums.rounds:,} of {rounds:,} long rounds"
+    count = "its one long round" if rounds == 1 else count
+    these = "in all" if sums.rounds == rounds else "in that one" if sums.rounds == 1 else "in these"
+    whole = f"{length(sums.length_ms)} {these}"
+    off = f"off the CPU for {length(sums.off_ms)} of {whole}"
     if cause == "computing":
-        return f"computed in {count}: its own code ran for {length(group.user_ms)} of {whole}"
+        return f"computed in {count}: its own code ran for {length(sums.user_ms)} of {whole}"
     if cause == "kernel":
-        faults = group.minor_faults + group.major_faults
-        with_faults = f", with {faults:,} page faults" if faults else ""
-        system = length(group.system_ms)
+        faults = sums.minor_faults + sums.major_faults
+        with_faults = f", with {counted(faults, 'page fault')}" if faults else ""
+        system = length(sums.system_ms)
         return f"worked in the kernel in {count}: for {system} of {whole}{with_faults}"
     if cause == "waiting":
-        switches = f"{group.involuntary:,} involuntary context switches"
+        switches = counted(sums.involuntary, "involuntary context switch")
         return f"waited for a CPU in {count}: {off}, {switches}"
     if cause == "blocked":
-        return f"was blocked in {count}: {off}, {_why_blocked(group)}"
+        return f"was blocked in {count}: {off}, {_why_blocked(sums)}"
     if cause == "off_cpu":
         return f"was {off} in {count}; the log does not say why"
     if cause == "not_switched":
@@ -119,29 +127,44 @@ def _sentence(group: Group, cause: Cause, count: str) -> str:
     return f"has no usable CPU times of {count} in the log"
 
 
-def _why_blocked(group: Group) -> str:
-    if group.major_faults:
-        return f"major page faults: {group.major_faults:,}"
-    if blocks := group.blocks_read + group.blocks_written:
+def _why_blocked(sums: Sums) -> str:
+    if sums.major_faults:
+        return counted(sums.major_faults, "major page fault")
+    if blocks := sums.blocks_read + sums.blocks_written:
         return f"{blocks / 2:,.0f} KiB of file I/O"
-    return f"{group.voluntary:,} voluntary context switches"
+    return counted(sums.voluntary, "voluntary context switch")
+
+
+# The cpu.stat of each process's cgroup, of cgroup v2 and of v1's cpu controller. On a hybrid system
+# one of the two files is missing.
+_THROTTLED = (
+    "grep -sH throttled $(sed -nE 's#^0::(.*)#/sys/fs/cgroup\\1/cpu.stat#p;"
+    " s#^[0-9]+:[^:]*\\bcpu\\b[^:]*:(.*)#/sys/fs/cgroup/cpu\\1/cpu.stat#p'"
+    " {files})"
+)
 
 
 def _next(cause: Cause, program: str) -> tuple[str, ...]:
-    """What to run on that machine while it goes on."""
-    name = program.partition("-server-")[0] + "-server" if "-server-" in program else program
-    pid = f"$(pidof {printable(name)})" if name else "PID"
-    watch = f"kernel-delay watch --pid {pid}"
+    """What to run on that machine while it goes on; several processes may have that name."""
+    name = printable(
+        program.partition("-server-")[0] + "-server" if "-server-" in program else program
+    )
+    process = f"--comm {name}" if name else "--pid PID"
+    watch = f"kernel-delay watch {process}"
     if cause == "computing":
-        return (f"perf top --pid {pid}", f"{watch} --timeline")
+        pids = f"$(pidof {name} | tr ' ' ,)" if name else "PID"
+        return (f"perf top --pid {pids}", f"{watch} --timeline")
     if cause == "kernel":
-        return (f"kernel-delay --pid {pid} --sample-time 10", watch)
+        return (f"kernel-delay {process} --sample-time 10", watch)
     if cause in ("waiting", "off_cpu"):
-        quota = f"cat /sys/fs/cgroup$(sed -n 's/^0:://p' /proc/{pid}/cgroup)/cpu.stat"
-        return (watch, quota)
+        files = f"$(printf '/proc/%s/cgroup ' $(pidof {name}))" if name else "/proc/PID/cgroup"
+        return (watch, _THROTTLED.format(files=files))
     if cause == "not_switched":
         return (watch, "mpstat -P ALL 1")
     return (watch,)
+
+
+_BACKTRACE = "gdb -p {pid} -batch -ex 'thread apply all bt'"
 
 
 def _of_stall(stall: Stall) -> Finding:
@@ -150,15 +173,16 @@ def _of_stall(stall: Stall) -> Finding:
         f"Others waited {length(stall.blocked_ms)} for {who(stall.program, name)} to quiesce, and"
         " no long round of it was logged: it hangs, or is a PMD thread."
     )
-    pid = f"$(pidof {printable(stall.program)})" if stall.program else "PID"
+    program = printable(stall.program)
+    process, backtrace = "--pid PID", _BACKTRACE.format(pid="PID")
+    if program:
+        process = f"--comm {program}"
+        backtrace = f"for pid in $(pidof {program}); do {_BACKTRACE.format(pid='$pid')}; done"
     return Finding(
         stall.log,
         stall.program,
         stall.thread,
         None,
         text,
-        (
-            f"kernel-delay --pid {pid} --sample-time 5",
-            f"gdb -p {pid} -batch -ex 'thread apply all bt'",
-        ),
+        (f"kernel-delay {process} --sample-time 5", backtrace),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kernel_delay.logs.causes import Cause
+from kernel_delay.logs.causes import Cause, Usage
 from kernel_delay.logs.files import STDIN, LogFiles, Reader
 from kernel_delay.logs.lines import Zone, parse
 from kernel_delay.logs.rounds import LongRound, Losses, Rounds, Stall
@@ -86,34 +86,58 @@ _CALLED = (
 )
 
 
-class Group(Struct):
-    """The long rounds of one class of threads in one log.
+class Sums(Struct):
+    """Sums of the rounds of one cause, in one class of threads.
 
-    threads: the class: names without their numbers; "" is the main thread.
-    rounds: how many; causes: how many of each cause.
-    length_ms, user_ms, system_ms, off_ms: their sums; of rounds without figures the length alone.
-    longest_ms: of one round.
-    minor_faults … involuntary: sums, as far as they are known.
-    first, last: when one ended, in UTC.
-    hours: in how many hours there was one; peak_hour: when most were, peak_rounds: how many.
+    rounds: how many.
+    length_ms, user_ms, system_ms, off_ms: of rounds without figures the length alone.
+    minor_faults … involuntary: as far as they are known.
     """
 
-    log: str
-    program: str
-    threads: str
     rounds: int = 0
-    causes: dict[Cause, int] = field(default_factory=dict)
     length_ms: int = 0
     user_ms: int = 0
     system_ms: int = 0
     off_ms: int = 0
-    longest_ms: int = 0
     minor_faults: int = 0
     major_faults: int = 0
     blocks_read: int = 0
     blocks_written: int = 0
     voluntary: int = 0
     involuntary: int = 0
+
+    def add(self, usage: Usage, times: int) -> None:
+        """Add rounds of that usage."""
+        self.rounds += times
+        self.length_ms += usage.length_ms * times
+        if usage.off_ms is not None:
+            self.user_ms += (usage.user_ms or 0) * times
+            self.system_ms += (usage.system_ms or 0) * times
+            self.off_ms += usage.off_ms * times
+        self.minor_faults += (usage.minor_faults or 0) * times
+        self.major_faults += (usage.major_faults or 0) * times
+        self.blocks_read += (usage.blocks_read or 0) * times
+        self.blocks_written += (usage.blocks_written or 0) * times
+        self.voluntary += (usage.voluntary or 0) * times
+        self.involuntary += (usage.involuntary or 0) * times
+
+
+class Group(Sums):
+    """The long rounds of one class of threads in one log: their sums, whatever their cause.
+
+    threads: the class: names without their numbers; "" is the main thread.
+    causes: how many of each cause; by_cause: the sums of these alone.
+    longest_ms: of one round.
+    first, last: when one ended, in UTC.
+    hours: in how many hours there was one; peak_hour: when most were, peak_rounds: how many.
+    """
+
+    log: str = ""
+    program: str = ""
+    threads: str = ""
+    causes: dict[Cause, int] = field(default_factory=dict)
+    by_cause: dict[Cause, Sums] = field(default_factory=dict)
+    longest_ms: int = 0
     first: WallClock | None = None
     last: WallClock | None = None
     hours: int = 0
@@ -169,22 +193,13 @@ class _Groups:
         key = (round_.log, round_.program, class_of(round_.thread))
         if key not in self._groups and len(self._groups) >= MOST_GROUPS:
             key = ("", OTHERS, OTHERS)
-        group = self._groups.setdefault(key, Group(*key))
+        log, program, threads = key
+        group = self._groups.setdefault(key, Group(log=log, program=program, threads=threads))
         usage, times = round_.usage, round_.repeated
-        group.rounds += times
-        group.causes[round_.cause] = group.causes.get(round_.cause, 0) + times
-        group.length_ms += usage.length_ms * times
+        group.add(usage, times)
+        group.by_cause.setdefault(round_.cause, Sums()).add(usage, times)
+        group.causes[round_.cause] = group.by_cause[round_.cause].rounds
         group.longest_ms = max(group.longest_ms, usage.length_ms)
-        if usage.off_ms is not None:
-            group.user_ms += (usage.user_ms or 0) * times
-            group.system_ms += (usage.system_ms or 0) * times
-            group.off_ms += usage.off_ms * times
-        group.minor_faults += (usage.minor_faults or 0) * times
-        group.major_faults += (usage.major_faults or 0) * times
-        group.blocks_read += (usage.blocks_read or 0) * times
-        group.blocks_written += (usage.blocks_written or 0) * times
-        group.voluntary += (usage.voluntary or 0) * times
-        group.involuntary += (usage.involuntary or 0) * times
         if round_.time is not None:
             group.first = round_.time if group.first is None else min(group.first, round_.time)
             group.last = round_.time if group.last is None else max(group.last, round_.time)

@@ -6,7 +6,16 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from kernel_delay.logs.causes import Cause
-from kernel_delay.logs.findings import CAUSES, Finding, commands, findings, length, texts, who
+from kernel_delay.logs.findings import (
+    CAUSES,
+    Finding,
+    commands,
+    counted,
+    findings,
+    length,
+    texts,
+    who,
+)
 from kernel_delay.logs.meanwhile import Logged
 from kernel_delay.logs.rounds import LongRound
 from kernel_delay.logs.survey import Group, Survey, class_of
@@ -61,13 +70,13 @@ def extent_text(survey: Survey) -> str:
     if not survey.logs:
         return "No line of Open vSwitch's or OVN's log was found."
     vlog_lines = sum(log.lines for log in survey.logs)
-    logs = f"{_counted(len(survey.logs), 'log')}, {_counted(vlog_lines, 'line')}"
+    logs = f"{counted(len(survey.logs), 'log')}, {counted(vlog_lines, 'line')}"
     times = [time for log in survey.logs for time in (log.first, log.last) if time is not None]
     span = f", {time_text(min(times))} to {time_text(max(times))} UTC" if times else ""
     if not survey.all_rounds:
         return f"{logs}{span}: no unreasonably long poll interval."
     whole = length(sum(group.length_ms for group in survey.groups))
-    return f"{logs}{span}: {_counted(survey.all_rounds, 'long round')}, {whole} in all."
+    return f"{logs}{span}: {counted(survey.all_rounds, 'long round')}, {whole} in all."
 
 
 def loss_texts(survey: Survey) -> Iterator[str]:
@@ -80,19 +89,19 @@ def loss_texts(survey: Survey) -> Iterator[str]:
         worst = sorted(dropped, key=lambda module: -dropped[module])[:MOST_NAMED]
         named = ", ".join(f"{printable(module)} {dropped[module]:,}" for module in worst)
         total = sum(dropped.values())
-        yield f"vlog's rate limit dropped {_counted(total, 'line')}: {named}."
+        yield f"vlog's rate limit dropped {counted(total, 'line')}: {named}."
     if missing := sum(log.missing for log in survey.logs):
-        yield f"{_counted(missing, 'line')} missing by their numbers: lost, or cut out."
+        yield f"{counted(missing, 'line')} missing by their numbers: lost, or cut out."
     unread = sum(log.losses.unread for log in survey.logs)
     if unread:
-        yield f"{_counted(unread, 'line')} of long rounds in a form that is not known."
+        yield f"{counted(unread, 'line')} of long rounds in a form that is not known."
     if without_zone := sum(log.losses.without_zone for log in survey.logs):
-        yield f"the times of {_counted(without_zone, 'line')} say no zone: see --timezone."
+        yield f"the times of {counted(without_zone, 'line')} say no zone: see --timezone."
     if survey.duplicates:
-        rounds = _counted(survey.duplicates, "round")
+        rounds = counted(survey.duplicates, "round")
         yield f"{rounds} logged twice, as in a journal too, and counted once."
     if survey.cut_lines:
-        yield f"{_counted(survey.cut_lines, 'line')} too long to be read whole."
+        yield f"{counted(survey.cut_lines, 'line')} too long to be read whole."
     if len(survey.rounds) < survey.all_rounds:
         yield f"only the {len(survey.rounds):,} longest rounds are kept one by one."
 
@@ -182,7 +191,7 @@ def usage_text(each: LongRound) -> str:
             " involuntary"
         )
     if each.together:
-        parts.append(f"{_counted(each.together, 'other thread')} long at that time")
+        parts.append(f"{counted(each.together, 'other thread')} long at that time")
     return "; ".join(parts)
 
 
@@ -210,7 +219,3 @@ def _table(table: Table, layout: Layout) -> Iterator[str]:
 
 def _ended(texts: Iterator[str] | list[str]) -> Iterator[str]:
     return (f"{text}\n" for text in texts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -52,7 +52,7 @@ class OwnCost(Struct, frozen=True):
 
 LOST_KINDS = (
     *("upcall", "netlink_receive", "conntrack_drop", "conntrack_early_drop"),
-    *("port_receive", "port_transmit"),
+    *("port_receive", "port_transmit", "port_overrun"),
 )
 """What packets and messages were lost of: the values of a label."""
 
@@ -75,6 +75,7 @@ class LostPackets(Struct, frozen=True):
             "conntrack_early_drop": table.early_dropped if table else 0,
             "port_receive": sum(port.rx_dropped for port in ports),
             "port_transmit": sum(port.tx_dropped for port in ports),
+            "port_overrun": sum(each.drops for each in more.port_overruns),
         }
         return LostPackets(
             {kind: self.counts.get(kind, 0) + lost[kind] for kind in LOST_KINDS},

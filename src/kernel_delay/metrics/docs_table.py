@@ -36,8 +36,9 @@ TAIL = """
   `missed_rounds` (no room). `missed_ends`: a thread ended without its last sums.
 
 - `kind` of a lost packet is `upcall`, `netlink_receive` (a message that a socket had no room for),
-  `conntrack_drop`, `conntrack_early_drop` (an entry that made room), `port_receive` or
-  `port_transmit`. [Lost packets](../open-vswitch/lost-packets.md) says what each counts.
+  `conntrack_drop`, `conntrack_early_drop` (an entry that made room), `port_receive`,
+  `port_transmit` or `port_overrun`. In user space a port's socket had no room for the last kind.
+  [Lost packets](../open-vswitch/lost-packets.md) says what each counts.
 
 Metrics of upcalls need the kernel's datapath, and a kernel that lets its functions be traced. Those
 of lost packets are of an `ovs-vswitchd`; those of flows are missing while it does not answer.

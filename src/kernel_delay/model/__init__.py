@@ -35,6 +35,7 @@ from kernel_delay.model.packet_losses import (
     FlowLimit,
     PacketLosses,
     PortLosses,
+    PortOverrun,
     SocketOverrun,
 )
 from kernel_delay.model.pmds import PmdStats, RxQueue
@@ -50,6 +51,7 @@ from kernel_delay.model.recording import (
 )
 from kernel_delay.model.rounds import (
     LogLine,
+    LogMissing,
     OtherThread,
     ProfiledStack,
     RelatedLine,
@@ -123,6 +125,7 @@ __all__ = [
     "Intervals",
     "LockWait",
     "LogLine",
+    "LogMissing",
     "Losses",
     "Lost",
     "MeasuringCommand",
@@ -133,6 +136,7 @@ __all__ = [
     "PageFaults",
     "PmdStats",
     "PortLosses",
+    "PortOverrun",
     "ProfiledStack",
     "RecordedTarget",
     "RecordingEnd",

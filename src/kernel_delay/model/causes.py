@@ -325,6 +325,8 @@ class SystemState(Struct, frozen=True):
         seccomp_filters: The number of seccomp filters. None: not known.
         call_cost: The cost of a system call on this machine. None: the threads made few calls that
             are as cheap.
+        tracer_stopped: The tracer stopped a thread of the target, and no signal did.
+        tracer_left: The tracer did not trace the target any more at the end.
     """
 
     cpus: tuple[CpuUse, ...] = ()
@@ -341,3 +343,5 @@ class SystemState(Struct, frozen=True):
     freezers: tuple[str, ...] = ()
     seccomp_filters: int | None = None
     call_cost: CallCost | None = None
+    tracer_stopped: bool = False
+    tracer_left: bool = False

@@ -60,6 +60,24 @@ class SocketOverrun(Struct, frozen=True):
     port: str | None = None
 
 
+class PortOverrun(Struct, frozen=True):
+    """A packet socket (AF_PACKET) of the target that had no room for packets within the window.
+
+    A datapath in user space receives from ports of type system by such sockets.
+
+    Attributes:
+        inode: The number of the socket's inode.
+        ifindex: The number of the network device that it is bound to. 0: all.
+        drops: Packets that came in and were dropped.
+        port: The name of the device. None: not known.
+    """
+
+    inode: int
+    ifindex: int
+    drops: int
+    port: str | None = None
+
+
 class ConntrackLosses(Struct, frozen=True):
     """The conntrack table of the target's network namespace.
 
@@ -111,6 +129,7 @@ class PacketLosses(Struct, frozen=True):
         unread: What could not be read, and why.
         counted_ns: The time from one reading of the kernel's counters to the next, in ns.
         asked_ns: The time from one answer of ovs-vswitchd to the next, in ns. 0: there are none.
+        port_overruns: The packet sockets of the target that dropped packets.
     """
 
     datapaths: tuple[DatapathLosses, ...] = ()
@@ -121,3 +140,4 @@ class PacketLosses(Struct, frozen=True):
     unread: tuple[str, ...] = ()
     counted_ns: int = 0
     asked_ns: int = 0
+    port_overruns: tuple[PortOverrun, ...] = ()

@@ -27,6 +27,9 @@ class OtherThread(Struct, frozen=True):
     activity: str
 
 
+LogMissing = Literal["stopped", "frozen", "throttled", "ready", "not_found"]
+
+
 class LogLine(Struct, frozen=True):
     """The line of Open vSwitch's log for a round.
 
@@ -142,6 +145,9 @@ class Round(Struct, frozen=True):
         others_stop_ns: The end of the time that `others` covers (CLOCK_MONOTONIC).
         others: The other threads of the process that were active, longest run first.
         log: The line of Open vSwitch's log for this round. None: there is none.
+        log_missing: Why that log has no line for this round, though one was expected. What held the
+            thread as its poll returned, before Open vSwitch takes the time; or "not_found": not
+            known. None: there is a line, or none was expected, or no log was read.
         related: Further lines of Open vSwitch's log that this round explains.
         profile: What the thread ran since `profile_start_ns`, most frequent stack first.
         profile_hz: Profile samples per second on a CPU. None: no profile.
@@ -160,6 +166,7 @@ class Round(Struct, frozen=True):
     others_stop_ns: int = 0
     others: tuple[OtherThread, ...] = ()
     log: LogLine | None = None
+    log_missing: LogMissing | None = None
     related: tuple[RelatedLine, ...] = ()
     profile: tuple[ProfiledStack, ...] = ()
     profile_hz: int | None = None

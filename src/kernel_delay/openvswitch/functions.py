@@ -21,15 +21,17 @@ from kernel_delay.symbols.functions import Functions
 class Followed(Struct, frozen=True):
     """What programs follow at USDT probes, or else at functions, each by its program's name.
 
-    `otherwise` is the command that measures what it can without both.
+    `otherwise` is the command that measures what it can without both; `otherwise_netdev` is the one
+    for a process that has no datapath in the kernel, but userspace datapaths (netdev) alone.
     """
 
     probes: Mapping[str, UsdtTrigger]
     functions: Mapping[str, UprobeTrigger]
     otherwise: str
+    otherwise_netdev: str
 
     def find_functions(
-        self, objects: Sequence[ProbedObject], lacking: NoInputError
+        self, objects: Sequence[ProbedObject], lacking: NoInputError, *, is_netdev: bool
     ) -> dict[str, UserProbe]:
         """Find the functions in a process's `objects`, as `lacking` says which probe is not there.
 
@@ -45,9 +47,10 @@ class Followed(Struct, frozen=True):
                 return places
         missing = next(name for program, name in self.functions.items() if program not in places)
         reason = f"; it has no symbol {missing.function} either"
-        raise NoInputError(f"{lacking}{reason}: {self.advice(objects[0])}")
+        advice = self.advice(objects[0], is_netdev=is_netdev)
+        raise NoInputError(f"{lacking}{reason}: {advice}")
 
-    def advice(self, executable: ProbedObject) -> str:
+    def advice(self, executable: ProbedObject, *, is_netdev: bool) -> str:
         """What to do where neither is there."""
         functions = executable.functions()
         advice = ""
@@ -56,7 +59,7 @@ class Followed(Struct, frozen=True):
             has = f", which has {file}," if file else ""
             packages = "openvswitch-switch-dbgsym (Debian, Ubuntu) or openvswitch-debuginfo"
             advice = f"install {packages}{has} or "
-        return f"{advice}use 'kernel-delay {self.otherwise}'"
+        return f"{advice}use '{self.otherwise_netdev if is_netdev else self.otherwise}'"
 
 
 MAIN_LOOP = Followed(
@@ -73,7 +76,8 @@ MAIN_LOOP = Followed(
             "on_poll_block": UprobeTrigger(None, "netdev_wait", is_return=True),
         }
     ),
-    otherwise="watch",
+    otherwise="kernel-delay watch",
+    otherwise_netdev="kernel-delay watch",
 )
 
 REVALIDATORS = Followed(
@@ -92,7 +96,8 @@ REVALIDATORS = Followed(
             "on_poll_timer_wait": UprobeTrigger(None, "poll_timer_wait_until_at"),
         }
     ),
-    otherwise="datapath-ops",
+    otherwise="kernel-delay datapath-ops",
+    otherwise_netdev="ovs-appctl upcall/show",
 )
 
 RECEIPTS = Followed(
@@ -103,7 +108,8 @@ RECEIPTS = Followed(
             "on_dpif_recv_return": UprobeTrigger(None, "dpif_recv", is_return=True),
         }
     ),
-    otherwise="datapath-ops",
+    otherwise="kernel-delay datapath-ops",
+    otherwise_netdev="ovs-appctl upcall/show",
 )
 
 FOLLOWED = MappingProxyType(
@@ -116,7 +122,8 @@ REVALIDATED_FLOWS = Followed(
     functions=MappingProxyType(
         {"on_revalidate_ukey_begin": UprobeTrigger(None, "revalidate_ukey__")}
     ),
-    otherwise="datapath-ops",
+    otherwise="kernel-delay datapath-ops",
+    otherwise_netdev="ovs-appctl upcall/show",
 )
 
 FLOW_CHECKS = Followed(
@@ -133,7 +140,8 @@ FLOW_CHECKS = Followed(
             "on_check_begin": UprobeTrigger(None, "revalidate_ukey__"),
         }
     ),
-    otherwise="datapath-ops",
+    otherwise="kernel-delay datapath-ops",
+    otherwise_netdev="ovs-appctl upcall/show",
 )
 
 
@@ -143,10 +151,14 @@ def at_functions(functions: Mapping[str, UserProbe], of: Followed) -> str:
     return f"no USDT probes: measured at {', '.join(names)}"
 
 
-def without_probes(lacking: NoInputError, objects: Sequence[ProbedObject]) -> NoInputError:
+def without_probes(
+    lacking: NoInputError, objects: Sequence[ProbedObject], *, is_netdev: bool
+) -> NoInputError:
     """The error of a monitor whose probes no function replaces, with the command to use."""
     if not is_ovs(objects[0].name):
         return lacking
+    if is_netdev:
+        return NoInputError(f"{lacking}; 'ovs-appctl dpctl/dump-flows' lists the flows")
     return NoInputError(f"{lacking}; 'kernel-delay datapath-ops' needs no probe")
 
 

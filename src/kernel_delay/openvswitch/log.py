@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.host.target import LONGEST_COMM
-from kernel_delay.model import LogLine, RelatedLine, Round, Sample
+from kernel_delay.model import LogLine, LogMissing, RelatedLine, Round, Sample
 
 PROC = Path("/proc")
 
@@ -60,12 +60,10 @@ SHORTEST_LOGGED_MS = 1000
 """Of a round that is logged: lib/timeval.c:log_poll_interval(), all versions."""
 
 # A round's length in the log is of two readings of a clock in ms, and from a little after the
-# poll's return to a little before the next one. A thread that is kept from its CPU just there has a
-# longer round, by what it waited for that at most.
-LENGTH_TOLERANCE_MS = 50
-
-# How far the line's time is from the round's end: the line is written just before that.
-TIME_TOLERANCE_S = 2.0
+# poll's return to a little before the next one. The line has the time of the second. A thread that
+# is kept from its CPU just there has a longer round, by what kept it at most.
+TOLERANCE_MS = 50
+TOLERANCE = datetime.timedelta(milliseconds=TOLERANCE_MS)
 
 # A line is written by another thread (lib/async-append-aio.c), which may be kept from it: when
 # the process is stopped. Where there was none for a round, the next is not waited for as long.
@@ -176,27 +174,27 @@ class OvsLog:
         if self._file is not None:
             self._file.close()
 
-    def with_line(self, sample: Sample) -> Sample:
+    def with_line(self, sample: Sample, meanwhile: Callable[[], None] = lambda: None) -> Sample:
         """Return the Sample of a round with the log's line of it, if there is to be one.
 
-        And with those lines that it explains.
+        And with those lines that it explains. `meanwhile` is called often while it waits.
         """
         round_ = sample.round
         if round_ is None:
             return sample
-        log = self._wait_for_line(sample)
+        is_expected = _is_expected(sample)
+        log = self._wait_for_line(sample, meanwhile) if is_expected else None
+        missing = _why_missing(sample) if is_expected and log is None else None
         related = self._related_to(sample, round_)
-        return replace(sample, round=replace(round_, log=log, related=related))
+        return replace(sample, round=replace(round_, log=log, log_missing=missing, related=related))
 
-    def _wait_for_line(self, sample: Sample) -> LogLine | None:
-        is_off_cpu = sample.window.ended_by == "switch"
-        if is_off_cpu or sample.window.duration_ns < (SHORTEST_LOGGED_MS - 1) * 1_000_000:
-            return None
+    def _wait_for_line(self, sample: Sample, meanwhile: Callable[[], None]) -> LogLine | None:
         deadline = time.monotonic() + self._patience_s
         while (line := self._line_of(sample)) is None:
             if time.monotonic() > deadline:
                 self._patience_s = SHORT_DELAY_S
                 return None
+            meanwhile()
             time.sleep(POLL_S)
         self._patience_s = LINE_DELAY_S
         self._lines.remove(line)
@@ -225,6 +223,7 @@ class OvsLog:
         self.follow()
         end = _end_of(sample)
         found = [line for line in self._lines if is_of(line, sample)]
+        found = found or [line for line in self._lines if has_most_of(line, sample)]
         return min(found, key=lambda line: abs(line.time - end), default=None)
 
     def follow(self) -> None:
@@ -300,15 +299,57 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def is_of(line: LogLine, sample: Sample) -> bool:
-    """Return whether the line can be of the Sample's round: its thread, length and time."""
-    if sample.round is None:
+    """Return whether the line can be of the Sample's round: its thread, and its time in the round.
+
+    The rest of the round is what kept the thread as its poll returned, or before the next one.
+    """
+    if not _is_of_thread(line, sample):
         return False
-    if line.thread[:LONGEST_COMM] != _name_in_log(sample, sample.round):
+    if _start_of(line) < sample.window.start_time - TOLERANCE:
         return False
-    longest_ms = LENGTH_TOLERANCE_MS + _waited_ms(sample)
-    if not -longest_ms <= _excess_ms(line, sample) <= LENGTH_TOLERANCE_MS:
+    if line.time > _end_of(sample) + TOLERANCE:
         return False
-    return abs((line.time - _end_of(sample)).total_seconds()) <= TIME_TOLERANCE_S
+    return sample.window.duration_ns / 1e6 - line.length_ms <= TOLERANCE_MS + _held_ms(sample)
+
+
+def has_most_of(line: LogLine, sample: Sample) -> bool:
+    """Return whether the Sample's round is most of what the line is of.
+
+    Open vSwitch also polls a descriptor without waiting: the RCU thread in
+    lib/latch-unix.c:latch_is_set(). A round ends there, and that of the line goes on.
+    """
+    if not _is_of_thread(line, sample):
+        return False
+    if sample.window.start_time < _start_of(line) - TOLERANCE:
+        return False
+    if _end_of(sample) > line.time + TOLERANCE:
+        return False
+    return 2 * sample.window.duration_ns >= line.length_ms * 1_000_000
+
+
+def _is_expected(sample: Sample) -> bool:
+    """Whether Open vSwitch logs a line of such a round: of none of a PMD thread."""
+    is_off_cpu = sample.window.ended_by == "switch"
+    return not is_off_cpu and sample.window.duration_ns >= (SHORTEST_LOGGED_MS - 1) * 1_000_000
+
+
+def _why_missing(sample: Sample) -> LogMissing:
+    """Say why there is no line: Open vSwitch takes the time when its poll has returned.
+
+    What held the thread before is in the round, and not in what Open vSwitch measures.
+    """
+    time_ = sample.threads[0].time
+    if time_ is None:
+        return "not_found"
+    held: dict[LogMissing, int] = {
+        "stopped": time_.stopped_ns,
+        "frozen": time_.frozen_ns,
+        "throttled": time_.throttled_ns,
+        "ready": time_.ready_ns,
+    }
+    why = max(held, key=lambda each: held[each])
+    is_short = sample.window.duration_ns - held[why] < SHORTEST_LOGGED_MS * 1_000_000
+    return why if is_short else "not_found"
 
 
 def explains(sample: Sample, round_: Round, line: RelatedLine) -> bool:
@@ -319,11 +360,17 @@ def explains(sample: Sample, round_: Round, line: RelatedLine) -> bool:
     """
     if line.slow[:LONGEST_COMM] != _name_in_log(sample, round_):
         return False
-    tolerance = datetime.timedelta(milliseconds=LENGTH_TOLERANCE_MS)
-    since = line.time - datetime.timedelta(milliseconds=line.length_ms)
-    return (
-        sample.window.start_time <= since + tolerance and line.time <= _end_of(sample) + tolerance
-    )
+    starts_within = sample.window.start_time <= _start_of(line) + TOLERANCE
+    return starts_within and line.time <= _end_of(sample) + TOLERANCE
+
+
+def _start_of(line: LogLine | RelatedLine) -> datetime.datetime:
+    return line.time - datetime.timedelta(milliseconds=line.length_ms)
+
+
+def _is_of_thread(line: LogLine, sample: Sample) -> bool:
+    round_ = sample.round
+    return round_ is not None and line.thread[:LONGEST_COMM] == _name_in_log(sample, round_)
 
 
 def _name_in_log(sample: Sample, round_: Round) -> str:
@@ -335,10 +382,8 @@ def _end_of(sample: Sample) -> datetime.datetime:
     return window.start_time + datetime.timedelta(microseconds=window.duration_ns / 1000)
 
 
-def _waited_ms(sample: Sample) -> float:
+def _held_ms(sample: Sample) -> float:
     time = sample.threads[0].time
-    return time.ready_ns / 1e6 if time else 0.0
-
-
-def _excess_ms(line: LogLine, sample: Sample) -> float:
-    return line.length_ms - sample.window.duration_ns / 1e6
+    if time is None:
+        return 0.0
+    return (time.ready_ns + time.throttled_ns + time.stopped_ns + time.frozen_ns) / 1e6

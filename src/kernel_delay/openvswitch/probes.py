@@ -26,6 +26,12 @@ FIRST_VERSIONS: Mapping[UsdtTrigger, Version] = MappingProxyType(
     }
 )
 
+FLOW_RESULTS = (
+    UsdtTrigger("revalidate", "flow_result"),
+    UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
+)
+"""What becomes of flows: `kernel-delay flows` has nothing without both."""
+
 
 def find_probe(probe: UsdtTrigger, objects: Sequence[ProbedObject]) -> tuple[UserProbe, ...]:
     """Find every place of the probe in `objects`, a process's executable and libraries.

@@ -48,6 +48,7 @@ _SAMPLES = {
     "SleepFile.peer_address": Redaction.TEXT,
     "PortLosses.name": Redaction.TEXT,
     "SocketOverrun.port": Redaction.TEXT,
+    "PortOverrun.port": Redaction.TEXT,
     "RxQueue.port": Redaction.TEXT,
     "SystemState.freezers": Redaction.LAST_PART,
     "CgroupLimit.path": Redaction.TEXT,

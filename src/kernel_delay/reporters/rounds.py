@@ -1,6 +1,8 @@
 """Long rounds as they come, a line each; and how all rounds went."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.missed import missed_sentences
@@ -9,11 +11,13 @@ from kernel_delay.analysis.rounds import cause_name, main_cause, ran_functions, 
 from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.model import (
     LogLine,
+    LogMissing,
     RelatedLine,
     Round,
     RoundTotals,
     Sample,
     ThreadRounds,
+    WallClock,
 )
 from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
@@ -37,17 +41,59 @@ def _were(count: int) -> str:
 
 
 def line(sample: Sample) -> str:
-    """One long round: when it began, whose it was, how long, and why; a line without its end."""
+    """One long round: from when to when, whose it was, how long, and why; without a newline."""
     round_, window = sample.round, sample.window
     assert round_ is not None
-    when = window.start_time.astimezone().replace(tzinfo=None).isoformat(" ", "milliseconds")
+    began = window.start_time.astimezone().replace(tzinfo=None)
+    ended = began + timedelta(microseconds=window.duration_ns / 1000)
+    when = f"{began.isoformat(' ', 'milliseconds')} to {ended.time().isoformat('milliseconds')}"
     who = f"{printable(round_.name)} ({round_.tid})"
     how_long = f"{length(window.duration_ns)}{_logged(round_)}"
     return f"{when}  {who}  {how_long}  {printable(main_cause(sample))}"
 
 
+_HELD: Mapping[LogMissing, str] = MappingProxyType(
+    {
+        "stopped": "stopped",
+        "frozen": "frozen",
+        "throttled": "throttled",
+        "ready": "without a CPU",
+    }
+)
+
+
 def _logged(round_: Round) -> str:
-    return "" if round_.log is None else f" [log: {round_.log.length_ms} ms]"
+    if round_.log is not None:
+        return f" [log: {round_.log.length_ms} ms, {_utc(round_.log.time)}]"
+    if round_.log_missing is None:
+        return ""
+    held = _HELD.get(round_.log_missing)
+    return f" [log: no line; {held} as its poll returned]" if held else " [log: no line]"
+
+
+def _utc(time: WallClock) -> str:
+    return f"{time:%H:%M:%S.%f}"[:-3] + " UTC"
+
+
+def _log_lines(sample: Sample, round_: Round) -> Iterator[str]:
+    if round_.log is not None:
+        log = round_.log
+        user = "" if log.user_ms is None else f" ({log.user_ms} ms user, {log.system_ms} ms system)"
+        yield f"Open vSwitch logged it at {_utc(log.time)}: {log.length_ms} ms{user}."
+        if log.length_ms * 1_000_000 > sample.window.duration_ns + _SPLIT_NS:
+            yield "This round is a part of those: Open vSwitch polled a descriptor in between."
+    elif round_.log_missing is not None:
+        held = _HELD.get(round_.log_missing)
+        yield (
+            f"Open vSwitch logged no line of it: the thread was {held} as its poll returned, and"
+            " Open vSwitch measures from after that."
+            if held
+            else "No line of Open vSwitch's log was found for it."
+        )
+
+
+# Open vSwitch's length of a round differs from ours by less.
+_SPLIT_NS = 50_000_000
 
 
 def round_lines(sample: Sample) -> Iterator[str]:
@@ -66,16 +112,13 @@ def round_lines(sample: Sample) -> Iterator[str]:
         f" {sample.window.duration_ns:,} ns."
     )
     yield f"Why: {printable(main_cause(sample))}"
-    if round_.log is not None:
-        log = round_.log
-        user = "" if log.user_ms is None else f" ({log.user_ms} ms user, {log.system_ms} ms system)"
-        yield f"Open vSwitch logged it: {log.length_ms} ms{user}."
+    yield from _log_lines(sample, round_)
     for related in round_.related:
         yield f"It logged too: {_related(related)}"
     if round_.suppressed:
         yield (
             f"{_many(round_.suppressed, 'more round')} {_were(round_.suppressed)} long since the"
-            " record before, and within --min-gap of one that was no shorter: it has no record."
+            " record before, and not recorded: too soon after one that was no shorter (--min-gap)."
         )
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
@@ -121,10 +164,10 @@ def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
 
 def _related(line: RelatedLine) -> str:
     who = printable(line.thread) or "the main thread"
-    when = f"{line.time:%H:%M:%S.%f}"[:-3]
+    when = _utc(line.time)
     if line.what == "dump":
-        return f"{who} took {line.length_ms:,} ms to dump flows, until {when} UTC."
-    return f"{who} was blocked for {line.length_ms:,} ms, until {when} UTC, by this thread."
+        return f"{who} took {line.length_ms:,} ms to dump flows, until {when}."
+    return f"{who} was blocked for {line.length_ms:,} ms, until {when}, by this thread."
 
 
 def left_lines(lines: Iterable[LogLine], related: Iterable[RelatedLine]) -> Iterator[str]:
@@ -200,8 +243,8 @@ def summary_lines(totals: RoundTotals, unwritten: int = 0) -> Iterator[str]:
     if totals.suppressed:
         yield (
             f"{totals.suppressed:,} of {_many(totals.long, 'long round')}"
-            f" {_were(totals.suppressed)} not recorded: within --min-gap of one that was no"
-            " shorter."
+            f" {_were(totals.suppressed)} not recorded: within --min-gap of one of the same thread"
+            " that was no shorter, or of eight records."
         )
     if totals.missed:
         yield f"WARNING: no room for {_many(totals.missed, 'long round')}: not recorded."

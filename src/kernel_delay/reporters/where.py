@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
+from kernel_delay.host.kernel_names import OPENS
 from kernel_delay.model import SleepReason, StackFrame
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
@@ -206,6 +207,8 @@ def _waits_for(thread: ThreadPosition) -> str | None:
     object_ = None if thread.waits_for is None else printable(thread.waits_for)
     if thread.reason in _IN_THE_KERNEL and phrase is not None:
         return phrase if object_ is None else f"{phrase}, for {object_}"
+    if thread.reason == "pipe" and thread.syscall in OPENS:
+        return f"somebody to open the other end of the FIFO {object_ or '(not known)'}"
     return object_ or phrase
 
 

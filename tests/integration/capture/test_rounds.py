@@ -1,5 +1,6 @@
 """Rounds: each from a poll's return to the next poll, those that were long with their account."""
 
+import json
 import os
 import signal
 import subprocess
@@ -307,6 +308,63 @@ def test_only_longer_rounds_are_reported_during_the_gap(start_workload: StartWor
     (reported,) = (each for each in totals.threads if each.tid == workload.pid)
     assert lengths[-1] == reported.longest_ns
     assert totals.long >= count
+    assert totals.suppressed == totals.long - len(samples)
+
+
+# Each of its threads has a round of some seconds that begins after so many.
+ROUNDS_OF_THREADS = """
+import json, select, sys, threading, time
+
+def work(begin, length):
+    time.sleep(begin)
+    select.poll().poll(0)
+    time.sleep(length)
+    select.poll().poll(0)
+    time.sleep(600)
+
+sys.stdin.readline()
+for each in json.loads(sys.argv[1]):
+    threading.Thread(target=work, args=each, daemon=True).start()
+time.sleep(2)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+def rounds_of_threads(rounds: list[tuple[float, float]]) -> tuple[list[Sample], RoundTotals]:
+    """Watch threads with a round each, with a gap that is never over."""
+    command = [sys.executable, "-c", ROUNDS_OF_THREADS, json.dumps(rounds)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def work() -> None:
+            print(file=stdin, flush=True)
+            stdout.readline()
+
+        plan = RoundPlan(threshold_ns=100 * NS_PER_MS, gap_ns=600 * 10**9)
+        try:
+            return watched(process.pid, work, plan)
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("root_user", "measurable")
+def test_gap_is_of_each_thread() -> None:
+    """The round of one is no reason to leave out a shorter one of another."""
+    samples, totals = rounds_of_threads([(0, 0.6), (0.3, 0.4)])
+    assert len({sample.threads[0].tid for sample in samples}) == 2
+    assert totals.suppressed == 0
+
+
+@pytest.mark.usefixtures("root_user", "measurable")
+def test_records_of_many_threads_in_a_gap_are_bounded() -> None:
+    count = 40
+    samples, totals = rounds_of_threads([(0.03 * each, 0.6 - 0.01 * each) for each in range(count)])
+    assert 8 <= len(samples) < count
     assert totals.suppressed == totals.long - len(samples)
 
 

@@ -316,6 +316,36 @@ def _drops(port: PortLosses) -> int:
     return port.rx_dropped + port.tx_dropped
 
 
+def _say_port_overruns(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
+    """A port of type system of a datapath in user space is polled by the main thread.
+
+    dpif_netdev_run() of lib/dpif-netdev.c, Open vSwitch 2.17 to 4.0.
+    """
+    if not losses.port_overruns:
+        return
+    by_port: dict[str, int] = {}
+    for each in losses.port_overruns:
+        port = each.port or (f"of device {each.ifindex}" if each.ifindex else "of all devices")
+        by_port[port] = by_port.get(port, 0) + each.drops
+    worst = max(by_port, key=lambda each: by_port[each])
+    sentence = (
+        f"port {worst} lost {by_port[worst]:,} packets that came in: the packet socket (AF_PACKET)"
+        f" by which {sample.target.comm} receives them had no room."
+    )
+    others = _listed((port, drops) for port, drops in by_port.items() if port != worst)
+    details = [f"Other ports: {others}."] if others else []
+    thread = next((each for each in sample.threads if each.tid == sample.target.pid), None)
+    late = _late(sample, thread)
+    if thread is not None:
+        details.append(_reason(sample, thread, late))
+    details += counted_for(sample, losses.counted_ns)
+    advice = "Let PMD threads receive there (AF_XDP or DPDK), or the kernel's datapath."
+    evidence = {"lost": sum(by_port.values()), "port_lost": by_port[worst]}
+    loss = _Loss(PORT_OVERRUN, sentence, tuple(details), _advice(late, advice), evidence)
+    yield _finding(sample, loss, late, thread)
+
+
+PORT_OVERRUN = "port_overrun"
 UPCALLS_LOST, NETLINK_OVERRUN = "upcalls_lost", "netlink_overrun"
 CONNTRACK_FULL, FLOW_LIMIT, PORT_DROPS = "conntrack_full", "flow_limit", "port_drops"
 
@@ -326,6 +356,7 @@ LOSS_RULES: Mapping[str, Callable[[Sample, PacketLosses], Iterator[Finding]]] = 
         CONNTRACK_FULL: _say_conntrack,
         FLOW_LIMIT: _say_limits,
         PORT_DROPS: _say_ports,
+        PORT_OVERRUN: _say_port_overruns,
     }
 )
 """By their names; docs/open-vswitch/lost-packets.md says what each measures."""

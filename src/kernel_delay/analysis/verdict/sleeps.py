@@ -31,6 +31,7 @@ from kernel_delay.analysis.verdict.wait_reasons import (
     main_file,
 )
 from kernel_delay.analysis.verdict.wakers import MainWaker, main_waker
+from kernel_delay.host.kernel_names import OPENS
 from kernel_delay.model import Sample, Sleep, SleepReason, SyscallStats, Thread, Who
 
 # One part in twenty is what a user notices as slower.
@@ -70,7 +71,15 @@ def _is_wanted(sleep: Sleep) -> bool:
         return sleep.reason == "socket_send" or any(
             function.partition(".")[0] in WAITS_FOR_ROOM for function in sleep.stack
         )
-    return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
+    return (
+        sleep.syscall in HANDING_OVER
+        or sleep.reason in ("socket_connect", "vfork")
+        or _opens_fifo(sleep)
+    )
+
+
+def _opens_fifo(sleep: Sleep) -> bool:
+    return sleep.reason == "pipe" and sleep.syscall in OPENS
 
 
 WAIT_LIMITS = "Waits too short to take a stack are not found. A wait that continues has no waker."
@@ -197,6 +206,8 @@ def _say(case: Case, wait: Wait) -> Statement:
     details += [asked] if asked else []
     if asked is not None and advice is None and sample.round is None and not case.thread.chain:
         advice = _CHAINS
+    if advice is None and slept and all(map(_opens_fifo, slept)):
+        advice = _OPEN_FIFO
     is_wanted = asked is not None or (file is not None and file.is_stopped)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
@@ -289,10 +300,13 @@ def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | Non
         return f"slept{where}, most in the kernel's {stack[0]},"
     if wait.reason == "socket_receive" and calls and _ACCEPTS.issuperset(calls):
         return f"waited for somebody to connect to it{where}"
+    if slept and all(map(_opens_fifo, slept)):
+        return f"waited for somebody to open the other end of a FIFO (named pipe){where}"
     phrase = file.phrase(sample, wait.reason) if file is not None else None
     return f"waited for {phrase or wait.phrase}{where}"
 
 
+_OPEN_FIFO = "kernel-delay where shows its path, while it waits."
 _CHAINS = "Option --chains shows what the server did meanwhile, or whom it waited for itself."
 
 # Locks of no known owner: the place where a thread is woken shows which one it is.

@@ -19,6 +19,8 @@ def _say_stopped(case: Case) -> Statement:
     around = case.sample.system_state
     tracer = around.tracer if around else None
     stopper = around.stopper if around else None
+    if around is not None and tracer is not None and around.tracer_stopped:
+        return _of_tracer(claim, tracer, has_left=around.tracer_left)
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
@@ -30,7 +32,24 @@ def _say_stopped(case: Case) -> Statement:
     if not stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
         return Statement(claim, "person", evidence, (*traced, either))
-    return Statement(claim, "person", evidence, traced, f"End {tracer[0]} if it is not needed.")
+    assert around is not None
+    advice = None if around.tracer_left else f"End {tracer[0]} if it is not needed."
+    return Statement(claim, "person", evidence, traced, advice)
+
+
+def _of_tracer(claim: str, tracer: tuple[str, int], *, has_left: bool) -> Statement:
+    """No signal stopped it: SIGCONT would not resume it."""
+    comm, pid = tracer
+    detail = f"{comm} ({pid}), its tracer, stopped it"
+    if has_left:
+        detail += ", and has left it since"
+    return Statement(
+        claim,
+        "person",
+        evidence={"tracer_pid": pid},
+        details=(f"{detail}.",),
+        advice=None if has_left else f"To resume it, detach or end {comm}: SIGCONT does not.",
+    )
 
 
 def _of_signal(
@@ -82,9 +101,9 @@ STOPPED = Rule(
     lost_ns=_stopped_ns,
     say=_say_stopped,
     measures="The time in the kernel's stopped and traced states, the number and length of the"
-    " stops, TracerPid, and the last stop signal with its sender.",
+    " stops, TracerPid, the last tracer, and the last stop signal with its sender.",
     limits="If the process was stopped before the window, the signal and its sender are"
-    " unknown. The lengths of several stops are not listed.",
+    " unknown. Lengths of several stops are not listed.",
 )
 
 
@@ -137,11 +156,10 @@ FROZEN = Rule(
     least_share=SEEN_SHARE,
     lost_ns=_frozen_ns,
     say=_say_frozen,
-    measures=("The time in the kernel's frozen state: cgroup v1's freezer or v2's cgroup.freeze."),
+    measures="The time in the kernel's frozen state, of cgroup v1 or v2.",
     limits=(
-        "If the process is frozen at the end of the window and the start is unknown, the time is"
-        " an upper limit. That is so with cgroup v1 (Linux 6.1 on) if all threads slept in"
-        " nanosleep, futex or sigtimedwait. Threads that already slept are missed if they are"
-        " thawed again."
+        "If the process is frozen at the end and the start is unknown, the time is an upper limit."
+        " That is so with cgroup v1 (Linux 6.1 on) if all threads slept in nanosleep, futex or"
+        " sigtimedwait. Threads that already slept are missed if they are thawed again."
     ),
 )

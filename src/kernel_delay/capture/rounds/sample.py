@@ -13,6 +13,7 @@ from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import Reading, Readings, lost_between, others_between
+from kernel_delay.capture.stops import state_of_round
 from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.accounts import account_of
 from kernel_delay.capture.threads.causes import with_cpu_takers, with_lock_waits
@@ -21,14 +22,12 @@ from kernel_delay.capture.threads.sleeps import with_sleeps
 from kernel_delay.capture.threads.task_times import counted_since, with_scheduling
 from kernel_delay.capture.threads.thread_stats import ThreadName, accounted_stats, name_of, text_of
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import stopper, tracer
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import lib
 from kernel_delay.model import (
     EndedBy,
     Round,
     Sample,
-    Stopper,
     SystemState,
     Target,
     Thread,
@@ -85,8 +84,12 @@ class RoundSamples:
         self._suppressed_before = 0
 
     def sample(self, notice: "RoundNotice", after: Reading) -> Sample:
-        """Return the Sample of a round that was reported, of which `after` was read since."""
+        """Return the Sample of a round that was reported, of which `after` was read since.
+
+        There may be an earlier reading since: another round waited for its line of a log.
+        """
         start_ns, stop_ns = notice.start_ns, notice.stop_ns
+        after = self._readings.after(stop_ns) or after
         parts = self._sources.records.of_round(notice.record, notice.round)
         thread = self._with_files(self._thread(notice, parts))
         if self._sources.follower is not None:
@@ -205,24 +208,10 @@ def _name(notice: "RoundNotice") -> ThreadName:
 def system_state_of_round(
     programs: Programs, pid: int, thread: Thread, start_ns: int, stop_ns: int
 ) -> SystemState | None:
-    """Return who traces a thread of process `pid` that was stopped, and who sent the signal.
+    """Return who stopped a thread of process `pid`: its tracer, or who sent the signal.
 
     None of a thread that was not stopped in its round [start_ns, stop_ns).
     """
     if thread.time is None or not thread.time.stopped_ns:
         return None
-    return SystemState(
-        tracer=tracer(pid, (pid, thread.tid)), stopper=_stopper(programs, pid, start_ns, stop_ns)
-    )
-
-
-def _stopper(programs: Programs, pid: int, start_ns: int, stop_ns: int) -> Stopper | None:
-    reported = programs.stop_signal()
-    if reported is None:
-        return None
-    signal, sender, _, others_ns = reported
-    # Another has stopped it since the round: the one before is not known any more.
-    if others_ns is not None and others_ns >= stop_ns:
-        return None
-    alone = others_ns is not None and others_ns < start_ns
-    return stopper(pid, signal, sender, alone=alone)
+    return state_of_round(programs, pid, thread.tid, start_ns, stop_ns)

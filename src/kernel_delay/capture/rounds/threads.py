@@ -1,7 +1,8 @@
 """Each thread's rounds as the programs dump them now and then, and what follows from that."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from kernel_delay.loader._records import RoundNotice, ThreadState
     from kernel_delay.loader._records import ThreadRounds as ThreadRoundsRecord
 
-# Readings that are kept: as one is made each quarter of a threshold, the last of rounds that
-# are some times as long. Of longer ones every second of the older half is kept, and so on.
+# Readings that are kept, beside those before rounds that are open: the newest, and of older ones
+# the fewer, the older they are. A thread that ended in a long round is among these.
 MOST_READINGS = 32
+
+# Of those before open rounds. A thread that sleeps elsewhere than in a poll is in one for hours.
+MOST_BEFORE_OPEN = 32
 
 # Of threads that have ended. The rest has a name that no thread can have: it is too long.
 MOST_NAMES = 256
@@ -128,19 +132,48 @@ class Reading(Struct, frozen=True):
 
 
 class Readings:
-    """The last readings, the older the fewer, so that there is one before most rounds began."""
+    """The last readings, the older the fewer, and the last one before each open round began."""
 
     def __init__(self) -> None:
         """Have none."""
         self._readings: deque[Reading] = deque()
+        self._before_open = 0
 
     def add(self, reading: Reading) -> None:
         """Keep a newer one."""
         self._readings.append(reading)
-        if len(self._readings) > MOST_READINGS:
-            older = list(self._readings)[: MOST_READINGS // 2]
-            newer = list(self._readings)[MOST_READINGS // 2 :]
-            self._readings = deque([*older[::2], *newer])
+        if len(self._readings) > MOST_READINGS + self._before_open:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Leave out every second of the older half, unless it is the last before an open round."""
+        readings = list(self._readings)
+        older, newer = readings[: -MOST_READINGS // 2], readings[-MOST_READINGS // 2 :]
+        thinned = older[::2]
+        kept = {reading.time_ns: reading for reading in thinned}
+        # A round that has just ended is reported soon: it is open in one of the newer ones.
+        needed = {found.time_ns: found for found in self._before_rounds_in(newer)}
+        for time_ns in _spread(sorted(needed), readings[-1].time_ns):
+            kept[time_ns] = needed[time_ns]
+        self._before_open = len(kept) - len(thinned)
+        self._readings = deque([*(kept[time_ns] for time_ns in sorted(kept)), *newer])
+
+    def _before_rounds_in(self, readings: Sequence[Reading]) -> Iterator[Reading]:
+        """Yield the last older reading before each round that is open in one of these."""
+        begun = {
+            reported.rounds.open_since_ns
+            for reading in readings
+            for reported in reading.threads.values()
+        }
+        for time_ns in begun:
+            if time_ns is not None and time_ns < readings[0].time_ns:
+                found = self.before(time_ns)
+                if found is not None:
+                    yield found
+
+    def kept(self) -> Iterator[Reading]:
+        """Yield those that are kept, the oldest first."""
+        yield from self._readings
 
     @property
     def newest(self) -> Reading | None:
@@ -173,6 +206,23 @@ class Readings:
             if found is None or reading.time_ns <= time_ns:
                 found = reading
         return found
+
+    def after(self, time_ns: int) -> Reading | None:
+        """Return the first one from that time on; None if there is none."""
+        return next((each for each in self._readings if each.time_ns >= time_ns), None)
+
+
+def _spread(times_ns: list[int], now_ns: int) -> list[int]:
+    """Return at most MOST_BEFORE_OPEN of these times, which are sorted: the older, the fewer."""
+    while len(times_ns) > MOST_BEFORE_OPEN:
+        # Without one, rounds of its age have the one before it: that matters least for old ones.
+        gaps = (
+            ((after - before) / (now_ns - after + 1), place)
+            for place, (before, after) in enumerate(pairwise(times_ns), 1)
+        )
+        _, place = min(gaps)
+        times_ns = times_ns[:place] + times_ns[place + 1 :]
+    return times_ns
 
 
 def lost_between(before: Reading, after: Reading) -> Lost:

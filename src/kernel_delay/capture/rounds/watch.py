@@ -81,7 +81,7 @@ class Watch:
         self._event_plan = events
         self._notify = notify
         self._keeps_totals = totals
-        self._looks_ns = 0
+        self._looks_ns = self._next_ns = 0
         self._forgot_ns = 0
         self._open_upcall_counters = open_upcall_counters
         self._closing = ExitStack()
@@ -214,9 +214,9 @@ class Watch:
         `ended` says which. `tick` is called a few times a second, when the threads were asked.
         """
         begun_ns = lib.monotonic_ns()
-        next_ns = begun_ns + self._tick_ns
+        self._next_ns = begun_ns + self._tick_ns
         while True:
-            until_ns = next_ns if time_ns is None else min(next_ns, begun_ns + time_ns)
+            until_ns = self._next_ns if time_ns is None else min(self._next_ns, begun_ns + time_ns)
             if self._sources.follower is not None:
                 until_ns = min(until_ns, self._looks_ns)
             ended = self._waiter.wait_to_read(self._notices, until_ns)
@@ -224,19 +224,33 @@ class Watch:
             if ended == "exit":
                 yield from self._last_rounds()
             now_ns = lib.monotonic_ns()
-            if self._sources.follower is not None and now_ns >= self._looks_ns:
-                self._sources.follower.look()
-                self._looks_ns = lib.monotonic_ns() + FOLLOW_EACH_NS
-            if now_ns >= next_ns or ended in ("interrupt", "exit"):
+            self._look_at_chains(now_ns)
+            if now_ns >= self._next_ns or ended in ("interrupt", "exit"):
                 reading = self._read()
                 self._free_left(reading)
                 self._look_closer(reading)
                 tick()
-                next_ns = lib.monotonic_ns() + self._tick_ns
+                self._next_ns = lib.monotonic_ns() + self._tick_ns
             is_over = time_ns is not None and now_ns >= begun_ns + time_ns
             if ended in ("interrupt", "exit") or is_over:
                 self.ended = ended or "time"
                 return
+
+    def keep_looking(self) -> None:
+        """Ask the threads, if it is time: for whoever has a Sample and waits for something.
+
+        Nothing is forgotten meanwhile, as there may be rounds of which no Sample was made yet.
+        """
+        now_ns = lib.monotonic_ns()
+        self._look_at_chains(now_ns)
+        if now_ns >= self._next_ns:
+            self._read()
+            self._next_ns = lib.monotonic_ns() + self._tick_ns
+
+    def _look_at_chains(self, now_ns: int) -> None:
+        if self._sources.follower is not None and now_ns >= self._looks_ns:
+            self._sources.follower.look()
+            self._looks_ns = lib.monotonic_ns() + FOLLOW_EACH_NS
 
     def _last_rounds(self) -> Iterator[Sample]:
         """Wait a moment for what threads report last.

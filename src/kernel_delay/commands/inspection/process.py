@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from kernel_delay.commands.inspection import Finding
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.target import ProcessTarget
-from kernel_delay.openvswitch.functions import FOLLOWED, Followed
+from kernel_delay.openvswitch.functions import FOLLOWED, RECEIPTS, Followed
+from kernel_delay.openvswitch.installed import has_kernel_datapath
 from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
@@ -23,21 +24,29 @@ def process_findings(target: ProcessTarget) -> tuple[Finding, ...]:
     found = (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
     if os.path.basename(objects[0].name) != "ovs-vswitchd":
         return found
-    return (*found, *(_followed(name, what, objects) for name, what in FOLLOWED.items()))
+    return (
+        *found,
+        *(_followed(name, what, objects, target.pid) for name, what in FOLLOWED.items()),
+    )
 
 
-def _followed(name: str, what: Followed, objects: Sequence[ProbedObject]) -> Finding:
+def _followed(name: str, what: Followed, objects: Sequence[ProbedObject], pid: int) -> Finding:
     """At what Open vSwitch's monitors measure it."""
+    is_netdev = not has_kernel_datapath(pid)
+    if is_netdev and what is RECEIPTS:
+        detail = "no datapath in the kernel: those of a userspace datapath never pass the kernel"
+        return Finding(name, "no", detail, cost="upcall-monitor and upcall-cost see nothing")
     try:
         for probe in what.probes.values():
             find_probe(probe, objects)
     except NoInputError as error:
         try:
-            what.find_functions(objects, error)
+            what.find_functions(objects, error, is_netdev=is_netdev)
         except NoInputError:
             cost = "when it begins and ends is not seen"
             detail = "neither USDT probes nor symbols"
-            return Finding(name, "no", detail, cost=cost, remedy=what.advice(objects[0]))
+            remedy = what.advice(objects[0], is_netdev=is_netdev)
+            return Finding(name, "no", detail, cost=cost, remedy=remedy)
         return Finding(name, "yes", "measured at functions, without USDT probes")
     except KernelDelayError as error:
         return Finding(name, "unknown", str(error))

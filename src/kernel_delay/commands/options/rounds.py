@@ -47,7 +47,7 @@ class RoundRequest(NamedTuple):
 
     Attributes:
         threshold_ns: The length from which on a round is recorded.
-        gap_ns: For how long after a record only longer rounds are.
+        gap_ns: For how long after a record only longer rounds of that thread are.
         pmd_gap_ns: How long a PMD thread is off its CPU at least to be recorded.
         start_trigger: What starts a round, in place of the return of a poll. None: that return.
         stop_trigger: What ends it then.
@@ -90,8 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.pause_ns,
         default="0.1",
         metavar="SECONDS",
-        help="for this time after a record, only longer rounds are recorded; the others are"
-        " counted (default: %(default)s)",
+        help="for this time after a record, only longer rounds of that thread are recorded; the"
+        " others are counted (default: %(default)s)",
     )
     parser.add_argument(
         "--pmd-gap",

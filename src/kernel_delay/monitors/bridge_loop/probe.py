@@ -7,6 +7,7 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, Probe
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.functions import MAIN_LOOP, at_functions
+from kernel_delay.openvswitch.installed import has_kernel_datapath
 from kernel_delay.openvswitch.probes import find_probe
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes.objects import process_objects
@@ -32,7 +33,9 @@ class LoopProbes(Probes):
                 for program, trigger in MAIN_LOOP.probes.items()
             }
         except NoInputError as error:
-            functions = MAIN_LOOP.find_functions(objects, error)
+            functions = MAIN_LOOP.find_functions(
+                objects, error, is_netdev=not has_kernel_datapath(pid)
+            )
             self._places = {program: (place,) for program, place in functions.items()}
             self.notes.append(at_functions(functions, MAIN_LOOP))
         self._lost_before = 0

@@ -3,17 +3,20 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
-from kernel_delay.errors import UnavailableError
+from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.loader.programs import Program
 from kernel_delay.monitors.datapath_ops.events import OPERATIONS, OperationEvent
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.installed import has_kernel_datapath, why_no_datapath
+from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
+from kernel_delay.probes.objects import process_objects
 
 LARGEST_EVENT = 1 << 17
 
@@ -23,10 +26,17 @@ REPLIES = "on_unicast"
 _FALLBACK = "_fallback"
 _ENDS = re.compile(rf".*_exit({_FALLBACK})?$|{REPLIES}")
 
-NETDEV = (
-    "operations of a userspace datapath (netdev) are calls within ovs-vswitchd, not netlink's:"
-    " kernel-delay flows shows what it does to flows"
-)
+NETDEV = "operations of a userspace datapath (netdev) are calls within ovs-vswitchd, not netlink's"
+
+
+def _flows_of_netdev(pid: int) -> str:
+    """Say what shows the flows of such a datapath: a monitor, if the process has its probes."""
+    with suppress(KernelDelayError):
+        objects = process_objects(pid)
+        for probe in FLOW_RESULTS:
+            files_with(probe, objects)
+        return "'kernel-delay flows' shows what it does to flows"
+    return "'ovs-appctl dpctl/dump-flows' lists its flows"
 
 
 class OperationProbes(Probes):
@@ -36,10 +46,13 @@ class OperationProbes(Probes):
         """For process `pid`; UnavailableError where there is no datapath to look into."""
         super().__init__(pid)
         reason = why_no_datapath()
-        if reason is not None:
-            raise UnavailableError(f"{reason}; {NETDEV}")
         if not has_kernel_datapath(pid):
-            self.notes.append(f"process {pid} has no datapath in the kernel: {NETDEV}")
+            none = f"process {pid} has no datapath in the kernel"
+            if reason is not None:
+                raise UnavailableError(f"{none} ({reason}): {NETDEV}; {_flows_of_netdev(pid)}")
+            self.notes.append(f"{none}: {NETDEV}; {_flows_of_netdev(pid)}")
+        elif reason is not None:
+            raise UnavailableError(reason)
         self._ring_bytes = ring_bytes
         self._joining = Joining()
 

@@ -12,8 +12,8 @@ from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_nam
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
-from kernel_delay.openvswitch.installed import find_version
-from kernel_delay.openvswitch.probes import files_with
+from kernel_delay.openvswitch.installed import find_version, has_kernel_datapath
+from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     {
-        "on_flow_result": UsdtTrigger("revalidate", "flow_result"),
-        "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
+        "on_flow_result": FLOW_RESULTS[0],
+        "on_flow_sweep_result": FLOW_RESULTS[1],
     }
 )
 
@@ -61,7 +61,8 @@ class FlowProbes(Probes):
             for program, trigger in PROBES.items():
                 self._files[program] = files_with(trigger, objects)
         except NoInputError as error:
-            raise without_probes(error, objects) from error
+            is_netdev = not has_kernel_datapath(pid)
+            raise without_probes(error, objects, is_netdev=is_netdev) from error
         version = find_version(objects)
         self._reasons = reason_names(version)
         if not self._reasons:

@@ -25,6 +25,7 @@ from kernel_delay.openvswitch.functions import (
     REVALIDATORS,
     at_functions,
 )
+from kernel_delay.openvswitch.installed import has_kernel_datapath
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes import UserProbe
@@ -75,6 +76,7 @@ class RevalidatorProbes(Probes):
         """
         super().__init__(pid)
         objects = process_objects(pid)
+        is_netdev = not has_kernel_datapath(pid)
         self._probes: dict[str, set[str]] = {}
         self._functions: dict[str, UserProbe] = {}
         try:
@@ -82,12 +84,12 @@ class RevalidatorProbes(Probes):
                 self._probes[program] = files_with(trigger, objects)
         except NoInputError as error:
             self._probes.clear()
-            self._functions |= REVALIDATORS.find_functions(objects, error)
+            self._functions |= REVALIDATORS.find_functions(objects, error, is_netdev=is_netdev)
             self.notes.append(at_functions(self._functions, REVALIDATORS))
             if count_flows:
-                self._find_flow_functions(objects, error)
+                self._find_flow_functions(objects, error, is_netdev=is_netdev)
             if slowest:
-                self._functions |= FLOW_CHECKS.find_functions(objects, error)
+                self._functions |= FLOW_CHECKS.find_functions(objects, error, is_netdev=is_netdev)
         else:
             if count_flows:
                 self._find_flow_probes(objects)
@@ -147,11 +149,13 @@ class RevalidatorProbes(Probes):
         return {*self._probes, *self._functions}
 
     def _find_flow_functions(
-        self, objects: tuple[ProbedObject, ...], lacking: NoInputError
+        self, objects: tuple[ProbedObject, ...], lacking: NoInputError, *, is_netdev: bool
     ) -> None:
         unknown = "which flows are kept, modified or deleted"
         try:
-            self._functions |= REVALIDATED_FLOWS.find_functions(objects, lacking)
+            self._functions |= REVALIDATED_FLOWS.find_functions(
+                objects, lacking, is_netdev=is_netdev
+            )
         except NoInputError:
             unknown = "which flows are translated anew, kept, modified or deleted"
         self.notes.append(f"without USDT probes it is not known {unknown}")

@@ -145,18 +145,24 @@ class UpcallProbes(Probes):
                 files[program] = files_with(trigger, objects)
             except NoInputError as error:
                 if program == RECEIPT:
-                    self._functions |= RECEIPTS.find_functions(objects, error)
+                    # Its functions would help nothing there.
+                    if is_netdev := not has_kernel_datapath(self._pid):
+                        raise NoInputError(self._no_kernel_datapath()) from error
+                    self._functions |= RECEIPTS.find_functions(objects, error, is_netdev=is_netdev)
                     self.notes.append(at_functions(self._functions, RECEIPTS))
                     continue
                 self.notes.append(f"{error}; costs that it begins or ends are not measured")
         return files
 
+    def _no_kernel_datapath(self) -> str:
+        reason = why_no_datapath()
+        unloaded = f" ({reason})" if reason is not None else ""
+        return f"process {self._pid} has no datapath in the kernel{unloaded}: {NETDEV}"
+
     def _wanted_of_kernel(self) -> tuple[str, ...]:
         reason = why_no_datapath()
         if not has_kernel_datapath(self._pid):
-            none = f"process {self._pid} has no datapath in the kernel"
-            unloaded = f" ({reason})" if reason is not None else ""
-            self.notes.append(f"{none}{unloaded}: {NETDEV}")
+            self.notes.append(self._no_kernel_datapath())
         elif reason is not None:
             lacking = (
                 "no upcall is seen in the kernel"

@@ -17,6 +17,7 @@ from kernel_delay.openvswitch.losses.tables import Conntrack, NetlinkSocket
 
 if TYPE_CHECKING:
     from kernel_delay.openvswitch.losses.datapaths import DatapathCounters, Datapaths
+    from kernel_delay.openvswitch.losses.packet_sockets import PacketSocket, PacketSockets
     from kernel_delay.openvswitch.unixctl import Answers, Command, Unixctl
 
 
@@ -30,6 +31,7 @@ USERSPACE = ("dpctl/show", "-s", "netdev@ovs-netdev")
 COMMANDS = (UPCALLS, COVERAGE, USERSPACE)
 
 # What a reason for not reading is of.
+PACKET_SOCKETS = "drops of packet sockets"
 KERNEL_COUNTERS, OWN_COUNTERS = "counters of the kernel's datapath", "counters of ovs-vswitchd"
 
 
@@ -42,6 +44,7 @@ class Reading:
         self.sockets: Mapping[int, NetlinkSocket] | None = None
         self.conntrack: Conntrack | None = None
         self.datapaths: tuple[DatapathCounters, ...] | None = None
+        self.packet_sockets: Mapping[int, PacketSocket] | None = None
         self.unread: dict[str, str] = {}
 
 
@@ -65,9 +68,11 @@ class LossCounters:
         self._unread: dict[str, str] = {}
         self._last: Reading | None = None
         self._datapaths: Datapaths | None = None
+        self._packet_sockets: PacketSockets | None = None
         self._unixctl: Unixctl | None = None
         if self._is_open_vswitch:
             self._datapaths = self._opened(KERNEL_COUNTERS, lambda: _datapaths_of(pid))
+            self._packet_sockets = self._opened(PACKET_SOCKETS, lambda: _packet_sockets_of(pid))
             self._unixctl = self._opened(OWN_COUNTERS, lambda: _unixctl_of(pid))
         self._asks_pmds = pmds
         self._answered: tuple[Answers, Answers] | None = None
@@ -91,7 +96,7 @@ class LossCounters:
 
     def close(self) -> None:
         """Disconnect."""
-        for each in (self._datapaths, self._unixctl):
+        for each in (self._datapaths, self._packet_sockets, self._unixctl):
             if each is not None:
                 each.close()
 
@@ -110,7 +115,19 @@ class LossCounters:
                 reading.datapaths = self._datapaths.read()
             except OSError as error:
                 reading.unread[KERNEL_COUNTERS] = _reason(error)
+        if self._packet_sockets is not None and self._has_packet_sockets():
+            try:
+                reading.packet_sockets = self._packet_sockets.read()
+            except OSError as error:
+                reading.unread[PACKET_SOCKETS] = _reason(error)
         return reading
+
+    def _has_packet_sockets(self) -> bool:
+        """Whether there is one in its namespace: to ask for them can load a module."""
+        with suppress(OSError):
+            text = read_text(self._proc / "net/packet", tables.MOST_BYTES)
+            return len(text.splitlines()) > 1
+        return False
 
     def _table(self, reading: Reading, what: str, path: str) -> str | None:
         try:
@@ -126,7 +143,12 @@ class LossCounters:
 
         Open vSwitch is asked now, and had been asked after the window before, or at first.
         """
-        from kernel_delay.openvswitch.losses.difference import losses, own_losses, with_readers
+        from kernel_delay.openvswitch.losses.difference import (
+            losses,
+            own_losses,
+            with_devices,
+            with_readers,
+        )
 
         found = losses(before, after, tables.conntrack_limit())
         if self._unixctl is not None and self._answers is not None:
@@ -138,9 +160,12 @@ class LossCounters:
             # What was not answered is a part of the next time.
             if found.asked_ns or not self._answers.texts:
                 self._answers = now
-        if not found.sockets:
+        if not (found.sockets or found.port_overruns):
             return found
-        return with_readers(found, after, self.handlers(), self._own_inodes())
+        own = self._own_inodes()
+        if self._packet_sockets is not None:
+            found = with_devices(found, own, self._packet_sockets.device)
+        return with_readers(found, after, self.handlers(), own) if found.sockets else found
 
     def with_pmds(self, threads: tuple[Thread, ...]) -> tuple[Thread, ...]:
         """Add what was counted of each PMD thread: what between() was answered."""
@@ -197,6 +222,12 @@ def _datapaths_of(pid: int) -> "Datapaths | None":
     from kernel_delay.openvswitch.losses.datapaths import Datapaths
 
     return Datapaths(pid) if has_kernel_datapath(pid) else None
+
+
+def _packet_sockets_of(pid: int) -> "PacketSockets":
+    from kernel_delay.openvswitch.losses.packet_sockets import PacketSockets
+
+    return PacketSockets(pid)
 
 
 def _unixctl_of(pid: int) -> "Unixctl":

@@ -1,6 +1,6 @@
 """What was lost between two readings of the counters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -9,6 +9,7 @@ from kernel_delay.model import (
     DatapathLosses,
     PacketLosses,
     PortLosses,
+    PortOverrun,
     SocketOverrun,
 )
 from kernel_delay.openvswitch.losses import (
@@ -26,6 +27,7 @@ from kernel_delay.openvswitch.losses.datapaths import (
     DatapathCounters,
     PortCounters,
 )
+from kernel_delay.openvswitch.losses.packet_sockets import WRAPS_AT
 from kernel_delay.openvswitch.unixctl import Answers
 
 UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
@@ -40,6 +42,7 @@ def losses(before: Reading, after: Reading, conntrack_limit: int | None) -> Pack
         conntrack=_conntrack(before.conntrack, after.conntrack, conntrack_limit),
         unread=tuple(f"{what}: {why}" for what, why in unread.items()),
         counted_ns=after.read_ns - before.read_ns,
+        port_overruns=tuple(_port_overruns(before, after)),
     )
 
 
@@ -117,6 +120,16 @@ def _overruns(before: Reading, after: Reading) -> Iterator[SocketOverrun]:
             yield SocketOverrun(inode, each.portid, tables.protocol_name(each.protocol), drops)
 
 
+def _port_overruns(before: Reading, after: Reading) -> Iterator[PortOverrun]:
+    if before.packet_sockets is None:
+        return
+    for inode, each in (after.packet_sockets or {}).items():
+        old = before.packet_sockets.get(inode)
+        drops = (each.drops - (old.drops if old else 0)) % WRAPS_AT
+        if drops:
+            yield PortOverrun(inode, each.ifindex, drops)
+
+
 def _conntrack(
     before: tables.Conntrack | None, after: tables.Conntrack | None, limit: int | None
 ) -> ConntrackLosses | None:
@@ -129,6 +142,18 @@ def _conntrack(
         max(0, after.early_drop - before.early_drop),
         max(0, after.insert_failed - before.insert_failed),
     )
+
+
+def with_devices(
+    found: PacketLosses, own: set[int], device: Callable[[int], str | None]
+) -> PacketLosses:
+    """Keep the packet sockets of the process, and name the devices that they are bound to."""
+    overruns = tuple(
+        structs.replace(each, port=device(each.ifindex) if each.ifindex else None)
+        for each in found.port_overruns
+        if each.inode in own
+    )
+    return structs.replace(found, port_overruns=overruns)
 
 
 def with_readers(
