@@ -107,6 +107,7 @@ KEPT = frozenset(
             "FilePeer.comm",
             "ChainPart.syscall",
             "ChainThread.name",
+            "ChainThread.process",
             "HeldProcess.name",
             "Waker.comm",
             "Untraced.comm",

@@ -1,18 +1,30 @@
 """The rule on wait chains: what the thread at their root did, whoever was asked in between."""
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict.formatting import length, lock_advice, name, share
+from kernel_delay.analysis.verdict.formatting import (
+    chain_thread,
+    length,
+    lock_advice,
+    name,
+    share,
+)
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, WANTED, main_file
-from kernel_delay.model import ChainPart, ChainState, Sample, SleepReason, Thread, Who
+from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason, Thread, Who
 
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
+
+IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
+
+# One thread of a process is named alone if it is that of so much of the waits for the process.
+ONE_SHARE = 0.9
 
 # Another state of the root is named from that part on, and a call.
 NAMED_SHARE = 0.1
@@ -34,35 +46,82 @@ _ADVICE: dict[ChainState, str] = {
     "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
-_LOOK_AT = "To see what it does: kernel-delay -p {pid}"
+
+LOOK_AT = "To see what it does:"
+"""Begins the advice to measure the process at the end of a chain."""
+
+_LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}}"
 
 
 def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
-    """The parts whose root is the thread that was at the root most, the longest first.
+    """The parts with the root that was waited for most, the longest first.
 
-    None where it is not known, too little of the waits, or the process's own and asked directly:
-    other rules have the threads of one process.
+    The root is a thread, or several threads of one process. None where it is not known, too little
+    of the waits, or the process's own and asked directly: other rules have the threads of one
+    process.
     """
     if thread.chain is None:
         return ()
-    parts_of: dict[int, list[ChainPart]] = defaultdict(list)
-    for part in thread.chain.parts:
-        if part.threads and part.state != "unknown":
-            parts_of[part.threads[-1].tid].append(part)
-    parts = max(parts_of.values(), key=sum_ns, default=[])
-    if not parts or sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
+    known = [part for part in thread.chain.parts if part.threads and part.state != "unknown"]
+    least_ns = LEAST_SHARE * thread.chain.ns
+    parts = of_main_process(sample, known, least_ns)
+    if sum_ns(parts) < least_ns:
         return ()
     threads = parts[0].threads
     is_own = all(each.pid == sample.target.pid for each in threads)
     return () if is_own and len(threads) < 2 else _by_state(parts)
 
 
+def of_main_process(
+    sample: Sample, parts: Iterable[ChainPart], least_ns: float
+) -> Sequence[ChainPart]:
+    """Return those that end in the process of most: of one thread, if nearly all are.
+
+    A server may have a thread for each connection: together they are waited for. Threads of the
+    sample's own process are apart.
+
+    Args:
+        sample: The sample.
+        parts: Parts with threads.
+        least_ns: What one thread has at least, in ns. Else those of its process are returned.
+    """
+    of_process: dict[tuple[int, int], list[ChainPart]] = defaultdict(list)
+    of_thread: dict[tuple[int, int], list[ChainPart]] = defaultdict(list)
+    for part in parts:
+        end = part.threads[-1]
+        is_alone = end.pid in (0, sample.target.pid)
+        of_process[end.pid, end.tid if is_alone else 0].append(part)
+        of_thread[end.pid, end.tid].append(part)
+    main = max(of_process.values(), key=sum_ns, default=[])
+    pid = main[0].threads[-1].pid if main else 0
+    threads = [each for (of_pid, tid), each in of_thread.items() if of_pid == pid and tid]
+    most = max(threads, key=sum_ns, default=[])
+    is_one = sum_ns(most) >= max(least_ns, ONE_SHARE * sum_ns(main))
+    return most if is_one else main
+
+
+def as_one_thread(threads: Iterable[ChainThread]) -> ChainThread:
+    """Return the one that all are, or the threads of their process."""
+    first, *others = dict.fromkeys(threads)
+    return replace(first, tid=0, name=first.process or first.name) if others else first
+
+
+def way_of(parts: Sequence[ChainPart]) -> tuple[ChainThread, ...]:
+    """Return the way of the longest part, with the threads of the ways by the same processes."""
+    pids = [each.pid for each in parts[0].threads]
+    alike = [part.threads for part in parts if [each.pid for each in part.threads] == pids]
+    *hops, _ = (as_one_thread(at_hop) for at_hop in zip(*alike, strict=True))
+    return (*hops, as_one_thread(part.threads[-1] for part in parts))
+
+
 def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
-    """What the root did, the longest first: each has the object and the way of its longest part."""
+    """What the root did, the longest first: each has the object of its longest part."""
     found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
     for part in parts:
         found[part.state, part.reason].append(part)
-    return sorted(map(_as_one, found.values()), key=lambda part: -part.ns)
+    way = way_of(parts)
+    states = (replace(_as_one(each), threads=way) for each in found.values())
+    return sorted(states, key=lambda part: -part.ns)
 
 
 def _as_one(parts: Sequence[ChainPart]) -> ChainPart:
@@ -125,6 +184,11 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
 
 
 def _did(part: ChainPart) -> str:
+    text = _state(part)
+    return text if part.threads[-1].tid else re.sub("^was ", "were ", text)
+
+
+def _state(part: ChainPart) -> str:
     by = f"{part.by.name} ({part.by.tid})" if part.by is not None else None
     if part.state == "throttled":
         return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
@@ -147,22 +211,31 @@ def _say(case: Case) -> Statement:
     thread = case.thread
     assert thread.chain is not None
     parts = _of_main_root(case.sample, thread)
-    main, *others = parts
+    main = parts[0]
     root = main.threads[-1]
-    claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
+    own = case.sample.target.pid
+    who, it = (chain_thread(root, own), "it" if root.tid else "them")
+    claim = f"{who} {_did(main)} while {name(case.sample, thread)} waited for {it}"
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
     advice = _ADVICE.get(main.state, look_at)
     if main.traced:
         advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
+    # What it does itself is in this report.
+    advice = None if advice == _LOOK_AT and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
     unknown = () if is_wanted else (work_unknown_of(thread),)
     return Statement(
-        f"{claim} for it{calls_of(thread)}",
+        f"{claim}{calls_of(thread)}",
         _WHO[main.state],
-        {"root_tid": root.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
-        (*_chain(thread, main), *_further(thread, others), *unknown),
+        {
+            **({"root_tid": root.tid} if root.tid else {}),
+            "root_pid": root.pid,
+            "hops": len(main.threads),
+            "waited_ns": thread.chain.ns,
+        },
+        (*_chain(case.sample, thread, main), *_further(thread, parts), *unknown),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
@@ -178,7 +251,12 @@ def work_unknown_of(thread: Thread) -> str:
 
 def _root_of(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
-    return parts[0].threads[-1].tid if parts else 0
+    return key_of(parts[0].threads[-1]) if parts else 0
+
+
+def key_of(thread: ChainThread) -> int:
+    """Return a number of its own for each thread, and for several of one process."""
+    return thread.tid or -thread.pid
 
 
 def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
@@ -188,28 +266,38 @@ def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
         yield f"wait_{sleep.reason}", thread.tid
 
 
-def _chain(thread: Thread, main: ChainPart) -> Iterator[str]:
+def _chain(sample: Sample, thread: Thread, main: ChainPart) -> Iterator[str]:
     assert thread.chain is not None
     waited = length(thread.chain.ns)
     yield f"That is {share(main.ns, thread.chain.ns)} of the {waited} that it waited in all."
-    yield from way(thread, main)
+    yield from way(sample, thread, main.threads)
 
 
-def way(thread: Thread, main: ChainPart) -> Iterator[str]:
+def way(sample: Sample, thread: Thread, threads: Sequence[ChainThread]) -> Iterator[str]:
     """All hops of a part, if there are several."""
-    if len(main.threads) > 1:
-        hops = " → ".join(f"{each.name} ({each.tid})" for each in main.threads)
+    if len(threads) > 1:
+        own = sample.target.pid
+        hops = " → ".join(chain_thread(each, own) for each in threads)
         yield f"The chain: {thread.name} ({thread.tid}) → {hops}."
 
 
-def _further(thread: Thread, others: Sequence[ChainPart]) -> Iterator[str]:
+def _further(thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
     """What the root did besides, and what is not known."""
     assert thread.chain is not None
+    main, *others = parts
+    root = main.threads[-1]
     least_ns = NAMED_SHARE * thread.chain.ns
     named = [f"{_did(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][:2]
     if named:
-        yield f"Besides, the root {' and '.join(named)}."
-    unknown_ns = sum(part.ns for part in thread.chain.parts if part.state == "unknown")
+        yield f"Besides, {'the root' if root.tid else 'they'} {' and '.join(named)}."
+    unknown = [part for part in thread.chain.parts if part.state == "unknown"]
+    of_root = [part for part in unknown if part.threads and part.threads[-1].pid == root.pid]
+    of_root_ns = sum_ns(of_root)
+    if of_root_ns >= least_ns:
+        process = f"{root.process or root.name} ({root.pid})"
+        waited = f"It also waited for {process} for {length(of_root_ns)}"
+        yield f"{waited}; the root of that wait is not known."
+    unknown_ns = sum_ns(unknown) - of_root_ns
     if unknown_ns >= least_ns:
         yield f"For {length(unknown_ns)} it is not known whom it waited for."
     if thread.chain.is_bounded:
@@ -221,8 +309,9 @@ WAIT_CHAIN = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_lost_ns,
     say=_say,
-    measures="The activity of the root of a wait chain (`--chains`).",
-    limits="Does not detect for whom a server works.",
+    measures="The activity of the root of a wait chain (`--chains`). A root is a thread, or threads"
+    " of one process, that half of the waits were for.",
+    limits=f"Does not detect for whom a server works. {IDLENESS_COUNTS}",
     remark=True,
     lost_to=_root_of,
 )
