@@ -8,9 +8,11 @@ from kernel_delay.model import (
     ChainPart,
     ChainState,
     ChainThread,
+    FilePeer,
     Finding,
     Sample,
     Sleep,
+    SleepFile,
     SleepReason,
     Thread,
     WaitChain,
@@ -205,3 +207,18 @@ def test_unknown_wait_for_the_root_process_is_apart() -> None:
     said = "It also waited for backend (60) for 90.0 ms; the root of that wait is not known."
     assert said in found.details
     assert "not known whom" not in found.text
+
+
+def test_blocked_write_is_work() -> None:
+    pipe = SleepFile(1, 5, "pipe", "pipe:[5]", peers=(FilePeer(60, "database"),))
+    write = Sleep("pipe", "write", (), False, 5, TIMED_WINDOW_NS, TIMED_WINDOW_NS, file=pipe)
+    part = ChainPart((ROOT,), "blocked", 500 * MS, "clock")
+    thread = replace(waiting(part), sleeps=(write,))
+    sample = bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS))
+    (found, *_) = judge(sample).verdict
+    assert found.rule == "wait_chain"
+    assert "not known" not in found.text
+    assert "It waited for room in the pipe to database (60)." in found.details
+    read = replace(write, syscall="read")
+    (found, *_) = judge(replace(sample, threads=(replace(thread, sleeps=(read,)),))).verdict
+    assert f"Whether client ({CLIENT}) had work is not known." in found.details

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from kernel_delay.analysis.verdict.chain_parts import key_of, of_main_process, sum_ns, way_of
 from kernel_delay.analysis.verdict.formatting import (
     chain_thread,
     length,
@@ -19,11 +20,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     calls_of,
     explained_waits,
     is_surely_wanted,
-    key_of,
-    of_main_process,
-    sum_ns,
     way,
-    way_of,
     work_unknown_of,
 )
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
@@ -86,7 +83,7 @@ def _say(case: Case) -> Statement:
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
-    unknown = () if is_wanted else (work_unknown_of(thread),)
+    unknown = () if is_wanted else work_unknown_of(sample, thread)
     advice = lock_advice_by(end.name, end.title)
     if advice is None and end.pid != own:
         advice = _LOOK_AT.format(pid=end.pid)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from kernel_delay.analysis.verdict.chain_parts import awaited_thread
 from kernel_delay.analysis.verdict.formatting import (
     call,
     in_turn,
@@ -71,6 +72,21 @@ def _is_wanted(sleep: Sleep) -> bool:
             function.partition(".")[0] in WAITS_FOR_ROOM for function in sleep.stack
         )
     return sleep.syscall in HANDING_OVER or sleep.reason in ("socket_connect", "vfork")
+
+
+def handed_over(sample: Sample, thread: Thread) -> tuple[str, ...] | None:
+    """Say to whom the thread waited to hand something over, if that is known.
+
+    None if half of its sleep was for other things: it may have had no work.
+    """
+    wanted = [sleep for sleep in thread.sleeps if _is_wanted(sleep)]
+    if not wanted or 2 * sum(sleep.ns for sleep in wanted) < sum(s.ns for s in thread.sleeps):
+        return None
+    file = main_file(wanted)
+    if file is None:
+        return ()
+    phrase = file.phrase(sample, wanted[0].reason)
+    return (f"It waited for {phrase}.",) if phrase else (*file.details(sample, wanted[0].reason),)
 
 
 WAIT_LIMITS = "Waits too short to take a stack are not found. A wait that continues has no waker."
@@ -175,9 +191,11 @@ def _say(case: Case, wait: Wait) -> Statement:
             )
             details += [_AT_SAFEPOINTS] if is_safepoint else []
             advice = _SAFEPOINT_ADVICE if is_safepoint else where_from(sample, _WHERE_WOKEN)
-        details += waker_story(sample, waker.tid, waker.ns)
-    elif wait.reason == "futex" and not among_locks and is_python(sample):
-        details += switches(case, slept)
+        story = waker_story(sample, waker.tid, waker.ns)
+        details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
+    elif wait.reason == "futex" and not among_locks:
+        details += switches(case, slept) if is_python(sample) else ()
+        details += awaited_thread(case)
     around = sample.system_state
     if wait.reason == "file_lock" and around is not None and around.lock_holder is not None:
         holder, pid = around.lock_holder
@@ -202,7 +220,10 @@ def _say(case: Case, wait: Wait) -> Statement:
     is_idleness = wait.remark and sample.round is None and not is_safepoint
     is_idleness = is_idleness and not is_wanted
     if is_idleness and 2 * wanted_ns < case.lost_ns:
-        details += work_unknown(sample, thread, in_futex=wait.reason == "futex")
+        # A wait for the interpreter is one for a lock.
+        may_lock = wait.reason == "futex" and AS_WITH_GIL not in details
+        *title, unknown = work_unknown(sample, thread, in_futex=wait.reason == "futex")
+        details += [*title, unknown] if may_lock or wait.reason != "futex" else title
     claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
     return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
 

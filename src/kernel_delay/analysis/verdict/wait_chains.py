@@ -1,11 +1,16 @@
 """The rule on wait chains: what the thread at their root did, whoever was asked in between."""
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
+from kernel_delay.analysis.verdict.chain_parts import (
+    NAMED_SHARE,
+    activity,
+    by_state,
+    key_of,
+    of_main_process,
+    sum_ns,
+)
 from kernel_delay.analysis.verdict.formatting import (
     chain_thread,
     length,
@@ -14,20 +19,14 @@ from kernel_delay.analysis.verdict.formatting import (
     share,
 )
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, WANTED, main_file
-from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason, Thread, Who
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE, handed_over
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
+from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, Thread, Who
 
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
 
 IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
-
-# One thread of a process is named alone if it is that of so much of the waits for the process.
-ONE_SHARE = 0.9
-
-# Another state of the root is named from that part on, and a call.
-NAMED_SHARE = 0.1
 
 # Calls that are named.
 MOST_CALLS = 2
@@ -69,77 +68,7 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
         return ()
     threads = parts[0].threads
     is_own = all(each.pid == sample.target.pid for each in threads)
-    return () if is_own and len(threads) < 2 else _by_state(parts)
-
-
-def of_main_process(
-    sample: Sample, parts: Iterable[ChainPart], least_ns: float
-) -> Sequence[ChainPart]:
-    """Return those that end in the process of most: of one thread, if nearly all are.
-
-    A server may have a thread for each connection: together they are waited for. Threads of the
-    sample's own process are apart.
-
-    Args:
-        sample: The sample.
-        parts: Parts with threads.
-        least_ns: What one thread has at least, in ns. Else those of its process are returned.
-    """
-    of_process: dict[tuple[int, int], list[ChainPart]] = defaultdict(list)
-    of_thread: dict[tuple[int, int], list[ChainPart]] = defaultdict(list)
-    for part in parts:
-        end = part.threads[-1]
-        is_alone = end.pid in (0, sample.target.pid)
-        of_process[end.pid, end.tid if is_alone else 0].append(part)
-        of_thread[end.pid, end.tid].append(part)
-    main = max(of_process.values(), key=sum_ns, default=[])
-    pid = main[0].threads[-1].pid if main else 0
-    threads = [each for (of_pid, tid), each in of_thread.items() if of_pid == pid and tid]
-    most = max(threads, key=sum_ns, default=[])
-    is_one = sum_ns(most) >= max(least_ns, ONE_SHARE * sum_ns(main))
-    return most if is_one else main
-
-
-def as_one_thread(threads: Iterable[ChainThread]) -> ChainThread:
-    """Return the one that all are, or the threads of their process."""
-    first, *others = dict.fromkeys(threads)
-    return replace(first, tid=0, name=first.process or first.name) if others else first
-
-
-def way_of(parts: Sequence[ChainPart]) -> tuple[ChainThread, ...]:
-    """Return the way of the longest part, with the threads of the ways by the same processes."""
-    pids = [each.pid for each in parts[0].threads]
-    alike = [part.threads for part in parts if [each.pid for each in part.threads] == pids]
-    *hops, _ = (as_one_thread(at_hop) for at_hop in zip(*alike, strict=True))
-    return (*hops, as_one_thread(part.threads[-1] for part in parts))
-
-
-def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
-    """What the root did, the longest first: each has the object of its longest part."""
-    found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
-    for part in parts:
-        found[part.state, part.reason].append(part)
-    way = way_of(parts)
-    states = (replace(_as_one(each), threads=way) for each in found.values())
-    return sorted(states, key=lambda part: -part.ns)
-
-
-def _as_one(parts: Sequence[ChainPart]) -> ChainPart:
-    """One part for those of a state. Who had the CPU is named if that is so for half of it."""
-    ns = sum_ns(parts)
-    main = max(parts, key=lambda part: (_object(part), part.ns))
-    if main.state == "runnable" and 2 * main.ns < ns:
-        main = replace(main, by=None)
-    return replace(main, ns=ns)
-
-
-def _object(part: ChainPart) -> bool:
-    return (part.by or part.cgroup or part.device) is not None
-
-
-def sum_ns(parts: Sequence[ChainPart]) -> int:
-    """Return how long the parts are in all, in ns."""
-    return sum(part.ns for part in parts)
+    return () if is_own and len(threads) < 2 else by_state(parts)
 
 
 def _is_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> bool:
@@ -183,30 +112,6 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
     return 0
 
 
-def _did(part: ChainPart) -> str:
-    text = _state(part)
-    return text if part.threads[-1].tid else re.sub("^was ", "were ", text)
-
-
-def _state(part: ChainPart) -> str:
-    by = f"{part.by.name} ({part.by.tid})" if part.by is not None else None
-    if part.state == "throttled":
-        return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
-    if part.state == "frozen":
-        return f"was frozen by the cgroup {part.cgroup}" if part.cgroup else "was frozen"
-    if part.state == "stopped":
-        return f"was stopped by {by}" if by else "was stopped"
-    if part.state == "runnable":
-        return f"had no CPU, which most often {by} had," if by else "had no CPU"
-    if part.state == "blocked":
-        if part.reason == "clock":
-            return "slept on a timer"
-        if part.device is not None and part.reason in PHRASES:
-            return f"waited for {PHRASES[part.reason]}, of the device {part.device},"
-        return f"waited for {PHRASES[part.reason]}" if part.reason in PHRASES else "slept"
-    return "was on a CPU"
-
-
 def _say(case: Case) -> Statement:
     thread = case.thread
     assert thread.chain is not None
@@ -215,7 +120,7 @@ def _say(case: Case) -> Statement:
     root = main.threads[-1]
     own = case.sample.target.pid
     who, it = (chain_thread(root, own), "it" if root.tid else "them")
-    claim = f"{who} {_did(main)} while {name(case.sample, thread)} waited for {it}"
+    claim = f"{who} {activity(main)} while {name(case.sample, thread)} waited for {it}"
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
     advice = _ADVICE.get(main.state, look_at)
     if main.traced:
@@ -225,7 +130,7 @@ def _say(case: Case) -> Statement:
     # What it does itself is in this report.
     advice = None if advice == _LOOK_AT and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
-    unknown = () if is_wanted else (work_unknown_of(thread),)
+    unknown = () if is_wanted else work_unknown_of(case.sample, thread)
     return Statement(
         f"{claim}{calls_of(thread)}",
         _WHO[main.state],
@@ -244,19 +149,20 @@ def _say(case: Case) -> Statement:
     )
 
 
-def work_unknown_of(thread: Thread) -> str:
-    """Say that who waited may have been idle, as a server that no client asks is."""
-    return f"Whether {thread.name} ({thread.tid}) had work is not known."
+def work_unknown_of(sample: Sample, thread: Thread) -> tuple[str, ...]:
+    """Say that who waited may have been idle, as a server that no client asks is.
+
+    Who waits to hand something over has work: then to whom is said, if that is known.
+    """
+    handed = handed_over(sample, thread)
+    if handed is not None:
+        return handed
+    return (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
 
 
 def _root_of(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
     return key_of(parts[0].threads[-1]) if parts else 0
-
-
-def key_of(thread: ChainThread) -> int:
-    """Return a number of its own for each thread, and for several of one process."""
-    return thread.tid or -thread.pid
 
 
 def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
@@ -287,7 +193,9 @@ def _further(thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
     main, *others = parts
     root = main.threads[-1]
     least_ns = NAMED_SHARE * thread.chain.ns
-    named = [f"{_did(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][:2]
+    named = [f"{activity(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][
+        :2
+    ]
     if named:
         yield f"Besides, {'the root' if root.tid else 'they'} {' and '.join(named)}."
     unknown = [part for part in thread.chain.parts if part.state == "unknown"]

@@ -27,13 +27,14 @@ class MainWaker(Struct, frozen=True):
             who = f"{self.threads} threads called {self.comm}"
         else:
             who = f"{self.comm} ({self.tid})"
-        return f"{who}{_of_process(sample, self.pid)} ended {self.ended} of that time."
+        return f"{who}{_of_process(sample, self.pid, self.tid)} ended {self.ended} of that time."
 
 
-def _of_process(sample: Sample, pid: int) -> str:
+def _of_process(sample: Sample, pid: int, tid: int) -> str:
+    """Which process a thread is of; nothing of the one with the number of its process."""
     if pid == sample.target.pid:
         return " of the same process"
-    return f" of process {pid}" if pid else ""
+    return f" of process {pid}" if pid not in (0, tid) else ""
 
 
 def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> tuple[int, str] | None:
@@ -51,7 +52,7 @@ def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> tuple[int, st
     (comm, tid, pid), count = max(counts.items(), key=lambda each: (each[1], -each[0][1]))
     often = "once" if count == 1 else f"{count:,} times"
     most = " most often" if len(counts) > 1 else ""
-    return tid, f"{comm} ({tid}){_of_process(sample, pid)} woke it{most}, {often}."
+    return tid, f"{comm} ({tid}){_of_process(sample, pid, tid)} woke it{most}, {often}."
 
 
 def last_waker(sample: Sample, slept: Sequence[Sleep], named: int) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def last_waker(sample: Sample, slept: Sequence[Sleep], named: int) -> tuple[str,
     last = next((w for w in wakers if w.woke_last and w.kind == "thread" and w.tid), None)
     if last is None or last.tid == named:
         return ()
-    return (f"{last.comm} ({last.tid}){_of_process(sample, last.pid)} woke it last.",)
+    return (f"{last.comm} ({last.tid}){_of_process(sample, last.pid, last.tid)} woke it last.",)
 
 
 def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
