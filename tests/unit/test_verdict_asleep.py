@@ -307,3 +307,38 @@ def test_nothing_kept_stands_above_no_sleep_without_a_remark(name: str) -> None:
     )
     busy = sample(timed_thread(5, name, user=400))
     assert first_line(busy) == "# VERDICT: nothing kept a thread from its work for long."
+
+
+def test_own_sleep_and_waits_for_events_are_apart() -> None:
+    timer = Waker("hard_irq", 0, 0, "", 2, 140 * MS)
+    packet = Waker("soft_irq", 0, 0, "", 5, 350 * MS)
+    poll = slept("epoll", 350, "epoll_wait", packet)
+    judged = sample(asleep(PID, "app", poll, slept("clock", 140, "clock_nanosleep", timer)))
+    found = remark(judged)
+    assert found.sentence == (
+        "the main thread app (27090) slept in epoll_wait for 350.0 ms and in clock_nanosleep for"
+        " 140.0 ms, in all for 490.0 ms."
+    )
+    assert found.details == (
+        "Soft IRQs woke it in epoll_wait: for timers or for packets, also those from this machine.",
+        "Timers woke it in clock_nanosleep.",
+        "While it slept in clock_nanosleep, it handled no events.",
+        "Whether it had work to do is not known.",
+    )
+    # Little of it is no part.
+    judged = sample(asleep(PID, "app", poll, slept("clock", 10, "clock_nanosleep", timer)))
+    assert "handled no events" not in remark(judged).text
+
+
+def test_who_woke_it_in_each_call_is_said_once_if_equal() -> None:
+    own = Waker("thread", 5, PID, "helper", 5, 200 * MS)
+    polls = slept("poll", 200, "poll", own), slept("epoll", 200, "epoll_wait", own)
+    text = remark(sample(asleep(PID, "app", *polls))).text
+    assert " helper (5) of the same process ended 100 % of that time. Whether" in text
+    other = replace(own, tid=6, comm="other")
+    polls = polls[0], slept("epoll", 200, "epoll_wait", other)
+    text = remark(sample(asleep(PID, "app", *polls))).text
+    assert (
+        " helper (5) of the same process ended 100 % of the time in poll."
+        " other (6) of the same process ended 100 % of the time in epoll_wait. Whether"
+    ) in text
