@@ -33,6 +33,7 @@ from kernel_delay.capture.windows.trigger_programs import (
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.kernel_names import (
+    ARRAY_POLLS,
     FILE_CALLS,
     FUTEXES,
     HANDLERS_ENDS,
@@ -198,6 +199,9 @@ class ProgramOptions:
         for name in POLLS:
             if self._rounds is None or name in self._rounds.polls:
                 self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
+                if name in ARRAY_POLLS:
+                    native = (call for call in syscalls(name) if call.abi is None)
+                    self._set_flag(lib.SYSCALL_POLLS_ARRAY, native)
         for name in FUTEXES:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
         for name in HANDLERS_ENDS:

@@ -40,6 +40,9 @@ FILE_CALLS = (
     *("epoll_pwait2", "mq_timedreceive"),
 )
 
+# Calls whose first argument is an array of descriptors, and whose second is its length.
+ARRAY_POLLS = ("poll", "ppoll")
+
 # With which a signal's handler ends.
 HANDLERS_ENDS = ("rt_sigreturn", "sigreturn")
 

@@ -106,7 +106,8 @@ def wait_rule(wait: Wait) -> Rule:
         is_main = thread.tid == sample.target.pid or sample.round is not None
         if wait.in_rounds and sample.round is None:
             return 0
-        if wait.by_peers and sample.round is None and not _are_ended_by_a_peer(sample, slept):
+        is_by_peers = wait.by_peers and sample.round is None
+        if is_by_peers and not (_are_ended_by_a_peer(sample, slept) or _are_on_a_peer(slept)):
             return 0
         if wait.reason == "unknown" and sample.round is None:
             slept = [sleep for sleep in slept if sleep.stack]
@@ -152,6 +153,12 @@ def _are_ended_by_a_peer(sample: Sample, slept: list[Sleep]) -> bool:
     if waker is None or waker.pid in (0, sample.target.pid):
         return False
     return 2 * waker.ns >= sum(sleep.ns for sleep in slept)
+
+
+def _are_on_a_peer(slept: list[Sleep]) -> bool:
+    """Whether nearly all were polls of one file: a connection to a server, or a stopped process."""
+    file = main_file(slept)
+    return file is not None and file.is_sure and (file.file.is_client or file.is_stopped)
 
 
 def _known_locks_ns(thread: Thread) -> int:

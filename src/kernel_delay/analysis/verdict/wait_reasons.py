@@ -211,6 +211,9 @@ class MainFile(Struct, frozen=True):
 
     def blamed(self, sample: Sample, who: Who, advice: str | None) -> tuple[Who, str | None]:
         """Who causes the wait, and what helps."""
+        if self.file.is_client and who == "program":
+            # A poll of one connection is no choice among several.
+            who = "other-process"
         if self.peer is None or self.peer.pid == sample.target.pid:
             return who, advice
         if self.peer.stopped:
@@ -224,6 +227,8 @@ class MainFile(Struct, frozen=True):
             return None
         if reason == "pipe":
             return f"room in the pipe to {other}" if self.writes else f"the pipe from {other}"
+        if reason in ("poll", "epoll"):
+            return f"events on the {name} {'with' if self.file.kind == 'pipe' else 'to'} {other}"
         if reason == "socket_receive":
             return f"data on the {name} from {other}"
         if reason == "socket_send":
