@@ -184,6 +184,14 @@ def test_thread_of_a_server_is_named_with_its_process() -> None:
     assert found.advice == "To resume it: kill -CONT 60"
 
 
+def test_thread_that_stands_out_is_named_alone() -> None:
+    found = finding(*workers("running", 300, 100, 80))
+    assert found.sentence.startswith("w0 (61) of backend (60) was on a CPU while the main thread")
+    assert "In all it waited for threads of backend (60) for 480.0 ms." in found.details
+    found = finding(*workers("running", 260, 180))
+    assert found.sentence.startswith("threads of backend (60) were on a CPU while")
+
+
 def test_states_of_several_threads_are_added_up_too() -> None:
     running = workers("running", 100, 100)
     found = finding(*workers("blocked", 150, 150, reason="clock"), *running)

@@ -11,8 +11,8 @@ from kernel_delay.analysis.verdict.rule import Case
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
 from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason
 
-# One thread of a process is named alone if it is that of so much of the waits for the process.
-ONE_SHARE = 0.9
+# One thread of a process is named alone if it is that of so many times the waits of each other one.
+ONE_TIMES = 2
 
 # A state of a thread is named from that part of the waits on, and a call.
 NAMED_SHARE = 0.1
@@ -27,7 +27,7 @@ AWAITED_SHARE = 0.5
 def of_main_process(
     sample: Sample, parts: Iterable[ChainPart], least_ns: float
 ) -> Sequence[ChainPart]:
-    """Return those that end in the process of most: of one thread, if nearly all are.
+    """Return those that end in the process of most: of one thread, if that stands out.
 
     A server may have a thread for each connection: together they are waited for. Threads of the
     sample's own process are apart.
@@ -46,9 +46,11 @@ def of_main_process(
         of_thread[end.pid, end.tid].append(part)
     main = max(of_process.values(), key=sum_ns, default=[])
     pid = main[0].threads[-1].pid if main else 0
-    threads = [each for (of_pid, tid), each in of_thread.items() if of_pid == pid and tid]
-    most = max(threads, key=sum_ns, default=[])
-    is_one = sum_ns(most) >= max(least_ns, ONE_SHARE * sum_ns(main))
+    threads = [each for (of_pid, tid), each in of_thread.items() if of_pid == pid]
+    most, *others = sorted(threads, key=sum_ns, reverse=True) or [main]
+    second_ns = sum_ns(others[0]) if others else 0
+    is_one = bool(most) and most[0].threads[-1].tid > 0
+    is_one = is_one and sum_ns(most) >= max(least_ns, ONE_TIMES * second_ns)
     return most if is_one else main
 
 

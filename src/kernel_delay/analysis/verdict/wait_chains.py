@@ -140,7 +140,7 @@ def _say(case: Case) -> Statement:
             "hops": len(main.threads),
             "waited_ns": thread.chain.ns,
         },
-        (*_chain(case.sample, thread, main), *_further(thread, parts), *unknown),
+        (*_chain(case.sample, thread, main), *_further(thread, parts, own), *unknown),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
@@ -187,7 +187,7 @@ def way(sample: Sample, thread: Thread, threads: Sequence[ChainThread]) -> Itera
         yield f"The chain: {thread.name} ({thread.tid}) → {hops}."
 
 
-def _further(thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
+def _further(thread: Thread, parts: Sequence[ChainPart], own: int) -> Iterator[str]:
     """What the root did besides, and what is not known."""
     assert thread.chain is not None
     main, *others = parts
@@ -198,6 +198,10 @@ def _further(thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
     ]
     if named:
         yield f"Besides, {'the root' if root.tid else 'they'} {' and '.join(named)}."
+    all_ns = sum_ns([part for part in thread.chain.parts if _is_of_process(part, root)])
+    if root.tid and root.pid != own and all_ns - sum_ns(parts) >= least_ns:
+        process = f"{root.process or root.name} ({root.pid})"
+        yield f"In all it waited for threads of {process} for {length(all_ns)}."
     unknown = [part for part in thread.chain.parts if part.state == "unknown"]
     of_root = [part for part in unknown if part.threads and part.threads[-1].pid == root.pid]
     of_root_ns = sum_ns(of_root)
@@ -210,6 +214,11 @@ def _further(thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
         yield f"For {length(unknown_ns)} it is not known whom it waited for."
     if thread.chain.is_bounded:
         yield "Not all threads were followed: there were too many, or too many hops."
+
+
+def _is_of_process(part: ChainPart, root: ChainThread) -> bool:
+    """Whether a thread of the process of the root is at the end, and what it did is known."""
+    return bool(part.threads) and part.state != "unknown" and part.threads[-1].pid == root.pid
 
 
 WAIT_CHAIN = Rule(
