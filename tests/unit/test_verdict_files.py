@@ -168,3 +168,23 @@ def test_poll_of_a_stopped_process_is_a_cause() -> None:
 
 def test_poll_of_other_files_too_is_sleep() -> None:
     assert found(polled(TCP, 300), polled(None, 190), sent=4).rule == "asleep"
+
+
+def test_client_of_connections_that_are_over_is_one() -> None:
+    """Another process may have served these, at the same address."""
+    over = replace(TCP, inode=8, peers=())
+    finding = found(waited(TCP, ms=300), waited(over, ms=180), sent=8)
+    assert not finding.remark
+    said = "For 62 % of that time it waited for data on the TCP connection from server (4240)."
+    assert said in finding.details
+    assert "It is the client, and called sendto 8 times." in finding.details
+    elsewhere = replace(over, peer_address="127.0.0.1:80")
+    assert found(waited(TCP, ms=300), waited(elsewhere, ms=180), sent=8).remark
+
+
+def test_socket_that_is_not_known_gets_the_advice_to_follow_chains() -> None:
+    finding = found(waited(None, "recvfrom"))
+    assert finding.advice is None
+    unknown = replace(waited(TCP), file=None)
+    assert found(unknown).advice == f"To see whom it waits for: kernel-delay -p {PID} --chains"
+    assert found(unknown, tid=PID + 1).advice is None

@@ -10,7 +10,7 @@ from kernel_delay.analysis.verdict.formatting import (
     work_unknown,
 )
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
@@ -101,11 +101,9 @@ def _say_asleep(case: Case) -> Statement:
 
 def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     """What may show whom the main thread of one process waits for in a poll that nobody ended."""
-    if thread.chain is not None or sample.processes > 1 or thread.tid != sample.target.pid:
-        return None
     if slept[0].reason not in _POLLS or any(sleep.wakers or sleep.short_ns for sleep in slept):
         return None
-    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
+    return look_for_whom(sample, thread)
 
 
 _MAY_LOCK = "A wait in futex may be for a lock."

@@ -222,6 +222,8 @@ def _say(case: Case, wait: Wait) -> Statement:
     details += [asked] if asked else []
     if asked is not None and advice is None and sample.round is None and not case.thread.chain:
         advice = _CHAINS
+    if file is None and wait.reason == "socket_receive" and advice is None:
+        advice = look_for_whom(sample, thread)
     is_wanted = asked is not None or (file is not None and file.is_stopped)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
@@ -233,6 +235,14 @@ def _say(case: Case, wait: Wait) -> Statement:
         details += [*title, unknown] if may_lock or wait.reason != "futex" else title
     claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
     return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
+
+
+def look_for_whom(sample: Sample, thread: Thread) -> str | None:
+    """Advise what may show whom the main thread of one process waits for."""
+    is_main = thread.tid == sample.target.pid and sample.processes == 1
+    if thread.chain is not None or not is_main or sample.round is not None:
+        return None
+    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:

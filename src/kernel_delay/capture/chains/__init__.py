@@ -20,6 +20,7 @@ from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
 from kernel_delay.capture.chains.states import ThreadStates, Was
+from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
@@ -29,6 +30,7 @@ from kernel_delay.model import (
     ChainPart,
     ChainThread,
     HeldProcess,
+    SleepFile,
     Thread,
     WaitChain,
 )
@@ -139,6 +141,11 @@ class Follower:
                     found.add(pid)
         self._slept.clear()
         return found
+
+    @property
+    def files(self) -> Mapping[FileKey, SleepFile]:
+        """What threads were seen to sleep on since the last window, also what is closed by now."""
+        return self._peers.files
 
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
