@@ -336,6 +336,23 @@ def test_thread_that_only_accepts_serves_nobody(
     assert found == ((server, "unknown", "threads") if more else (server + 1, "running", None))
 
 
+def test_files_of_measured_processes_are_kept_for_a_window(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    programs = polls(monkeypatch, client, (), {client: (to_server,), server: (CLIENT,)})
+    follower = Follower((client,), UnixSockets())
+    goes_to_sleep(programs, client, client, 100)
+    follower.look()
+    goes_to_sleep(programs, server, server, 110)
+    follower.look()
+    assert {(key.process, file) for key, file in follower.files.items()} == {(client, to_server)}
+    follower.forget(300)
+    assert not follower.files
+
+
 def test_chain_of_a_round_leaves_the_others_theirs(
     monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_delay.capture.chains import exact_parts
 from kernel_delay.capture.chains import states as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.parts import exact_parts
 from kernel_delay.capture.chains.states import (
     LEAVES_NS,
     MOST_SLICES,
@@ -280,3 +280,15 @@ def test_slices_are_bounded_where_none_can_be_merged(monkeypatch: pytest.MonkeyP
     slices = read_often(followed(), 5000, ON_PIPE)
     assert len(slices) <= MOST_SLICES // 50
     assert slices[-1].until_ns == 50_000_010
+
+
+def test_parts_of_many_threads_are_added_up_by_process() -> None:
+    found = {
+        ChainPart((ChainThread(60 + n, 50, f"w{n}", process="backend"),), "blocked", 0, "clock"): n
+        for n in range(1, 101)
+    }
+    parts = exact_parts(found, 5_050)
+    assert parts[0].threads == (ChainThread(0, 50, "backend", process="backend"),)
+    assert parts[0].ns == sum(range(1, 93))
+    assert len(parts) == 9
+    assert not any(part.state == "unknown" for part in parts)

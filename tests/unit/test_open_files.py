@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.capture.sleep_files import with_files
+from kernel_delay.capture.sleep_files import FileKey, with_files
 from kernel_delay.host import open_files as holders_module
 from kernel_delay.host.open_files import INODE_MASK, End, describe, holders
 from kernel_delay.host.open_files.inet import InetSockets
@@ -74,6 +74,18 @@ def test_a_pipes_reader_waits_for_who_writes_to_it() -> None:
     assert (file.kind, file.name) == ("pipe", f"pipe:[{file.inode}]")
     assert [peer.pid for peer in file.peers] == [child]
     assert not file.more_peers
+
+
+def test_connection_that_is_over_is_as_it_was_seen() -> None:
+    number = 4242
+    sleep = slept(0, "socket_receive", "recvfrom", number)
+    thread = replace(timed_thread(TID, "test"), sleeps=(sleep,))
+    was = SleepFile(0, number, "tcp", "a:1", "b:2", (FilePeer(9, "server"),), is_client=True)
+    unix_sockets = UnixSockets()
+    for seen, expected in (({FileKey(PID, 0, number, writes=False): was}, was), ({}, sleep.file)):
+        ((_, found),) = with_files([(PID, thread)], unix_sockets, seen)
+        assert found.sleeps[0].file == expected
+    unix_sockets.close()
 
 
 def test_a_pipes_writer_waits_for_who_reads_it() -> None:

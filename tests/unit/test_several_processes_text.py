@@ -376,6 +376,52 @@ def test_processes_that_waited_for_another_are_named_by_themselves() -> None:
     assert len(found) == 4
 
 
+def test_one_process_that_waited_is_no_crowd() -> None:
+    starved = backend(31, "app shop [local] SELECT", 250)
+    one = waiting(2, "wal2writer")
+    (slept,) = one.verdict
+    second = replace(slept, sentence="worker slept in poll.")
+    _, remark = said([replace(one, verdict=(slept, second)), starved])
+    assert remark == (
+        "# REMARK: process 2 (wal2writer) only waited, for 100 % of the window. Whether it had work"
+        " to do is not known."
+    )
+
+
+def test_processes_named_to_wait_are_not_counted_again() -> None:
+    both = [
+        replace(each, verdict=(*each.verdict, replace(each.verdict[0], sentence=f"worker {n}.")))
+        for n, each in enumerate(STALLED)
+    ]
+    stalled, other = said([*IDLE[:1], *both])
+    assert stalled.startswith("# VERDICT: process 21 ")
+    assert other.startswith("# REMARK: process 1 (checkpointer) only waited, for 100 %")
+
+
+def test_measured_process_is_no_advice() -> None:
+    (finding,) = chained_to(11, 0.5).verdict
+    advice = "To see what it does: kernel-delay -p 12 --chains"
+    finding = replace(
+        finding, text=f"{finding.text} {advice}", advice=advice, evidence={"end_pid": 12}
+    )
+    first = replace(chained_to(11, 0.5), verdict=(finding,))
+    assert advice in "".join(said([first, backend(13, "x", 0)]))
+    assert advice not in "".join(said([first, backend(12, "x", 0)]))
+
+
+def test_chains_to_different_processes_are_not_the_same() -> None:
+    samples = [waiting(pid, "worker", 0.5) for pid in (11, 12)]
+    for roots, count in (((70, 71), 2), ((70, 70), 1)):
+        found = [
+            replace(
+                each,
+                verdict=(replace(each.verdict[0], rule="wait_chain", evidence={"root_pid": r}),),
+            )
+            for each, r in zip(samples, roots, strict=True)
+        ]
+        assert len(ranked(found)) == count
+
+
 def chained_to(pid: int, share: float) -> Sample:
     """A process that waited for another for that share, which has a title of its own."""
     made = waiting(pid, f"worker of kind {'abcd'[pid % 4]}", share)

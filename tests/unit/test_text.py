@@ -178,6 +178,15 @@ def test_what_that_process_does_not_explain_is_not_known() -> None:
     )
 
 
+def test_no_more_events_are_explained_than_were_missed() -> None:
+    untraced = Untraced(1, "agent", 4)
+    lost = Lost(missed_events=3, missed_switches=3, missed_others_switches=3, untraced=untraced)
+    said = said_of_missed(lost)
+    assert "3 kernel events were missed" in said
+    assert "Why: 3 came while agent (1) had the CPU. No tracing program runs here at" in said
+    assert "4 switches to its threads were seen, and none from them." in said
+
+
 def test_losses_of_one_process_add_up() -> None:
     one, two = (Lost(missed_events=n, untraced=Untraced(1, "agent", n)) for n in (1, 2))
     assert one + two == Lost(missed_events=3, untraced=Untraced(1, "agent", 3))

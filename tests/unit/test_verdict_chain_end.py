@@ -152,3 +152,24 @@ def test_chain_of_a_worker_precedes_a_main_thread_that_sleeps() -> None:
     main = replace(main, sleeps=(sleep,), time=time)
     rules = [each.rule for each in judged(main, waiting(END, tid=CLIENT + 1)).verdict]
     assert rules == ["wait_chain_end", "asleep"]
+
+
+def test_ends_in_threads_of_one_process_are_added_up() -> None:
+    parts = [
+        replace(END, threads=(ChainThread(61 + n, 60, f"w{n}", process="backend"),), ns=170_000_000)
+        for n in range(2)
+    ]
+    found = finding(*parts, replace(parts[1], ns=10_000_000))
+    assert found.sentence.startswith("threads of backend (60) slept in epoll_wait while the main")
+    assert (
+        "The root is not known: nobody woke threads of backend (60), and no single process is"
+        " known at their other end."
+    ) in found.details
+    assert found.advice == "To see what it does: kernel-delay -p 60 --chains"
+
+
+def test_chain_back_to_the_measured_process_has_no_advice() -> None:
+    own = ChainThread(CLIENT + 1, CLIENT, "worker")
+    found = finding(replace(END, threads=(SERVER, own), gap="lasts"))
+    assert found.rule == "wait_chain_end"
+    assert found.advice is None

@@ -5,6 +5,8 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
     Finding,
     HardIrqStats,
     Scheduling,
@@ -14,6 +16,7 @@ from kernel_delay.model import (
     Target,
     TaskTimes,
     Thread,
+    WaitChain,
     Waker,
 )
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
@@ -131,6 +134,33 @@ def of_python(waits: int, other: Thread) -> str:
         futex_waits(500, waits, peer, timer), other, window=duration, target=target
     )
     return next(each.text for each in judge(sample).verdict if each.rule == "wait_futex")
+
+
+def test_holder_of_the_gil_is_named_by_the_chain() -> None:
+    hog = ChainThread(9, PID, "hog")
+    timer = Waker("hard_irq", 0, 0, "", 80, 402 * MS)
+    given = Waker("thread", 9, PID, "hog", 9, 3 * MS)
+    chain = WaitChain(
+        410 * MS,
+        (
+            ChainPart((hog,), "runnable", 200 * MS),
+            ChainPart((hog,), "running", 190 * MS),
+            ChainPart((), "blocked", 20 * MS, "clock"),
+        ),
+    )
+    slept = Sleep("futex", "futex", (), False, 80, 405 * MS, 5 * MS, (timer, given))
+    waits = replace(timed_thread(PID, "app"), sleeps=(slept,), chain=chain)
+    other = timed_thread(9, "hog", user=410)
+    duration = window(duration_ns=TIMED_WINDOW_NS)
+    target = Target(PID, "app", "/usr/bin/python3.11")
+    judged = judge(bare_sample(waits, other, window=duration, target=target)).verdict
+    text = next(each.text for each in judged if each.rule == "wait_futex")
+    assert "typical of Python's interpreter lock (GIL). A timer ended 80 waits" in text
+    assert (
+        "It waited for hog (9) for 390.0 ms. Meanwhile hog (9) had no CPU for 200.0 ms and was on a"
+        " CPU for 190.0 ms."
+    ) in text
+    assert "is not known" not in text
 
 
 def test_a_deadline_thread_that_yields_has_done_its_work() -> None:

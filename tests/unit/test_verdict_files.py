@@ -5,7 +5,16 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.analysis.verdict.wait_reasons import main_file
-from kernel_delay.model import FilePeer, Finding, Sample, Sleep, SleepFile, SleepReason, Thread
+from kernel_delay.model import (
+    FilePeer,
+    Finding,
+    Sample,
+    Sleep,
+    SleepFile,
+    SleepReason,
+    Thread,
+    Waker,
+)
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 from tests.unit.verdict_samples import MS, PID, calls
 
@@ -128,3 +137,54 @@ def test_a_file_on_a_disk_is_named() -> None:
     file = SleepFile(5, 7, "file", "/var/lib/data/" + 60 * "x")
     finding = found(Sleep("disk", "fsync", (), True, 4, 100 * MS, 99 * MS, file=file))
     assert f"The file is …{59 * 'x'}." in finding.details
+
+
+def polled(file: SleepFile | None, ms: int = 480) -> Sleep:
+    """Polls of one file, which packets ended."""
+    packet = Waker("soft_irq", 0, 0, "", 4, ms * MS)
+    return Sleep("poll", "poll", (), False, 4, ms * MS, 99 * MS, (packet,), file=file)
+
+
+def test_client_that_polls_one_connection_waits_for_the_server() -> None:
+    finding = found(polled(TCP), sent=4)
+    assert (finding.rule, finding.who) == ("wait_poll", "other-process")
+    assert not finding.remark
+    assert "waited for events on the TCP connection to server (4240) in poll" not in finding.text
+    assert "waited for events on the TCP connection to server (4240) for" in finding.text
+    assert "It is the client, and called sendto 4 times." in finding.details
+
+
+@pytest.mark.parametrize("file", [None, PIPE, replace(TCP, is_client=False)])
+def test_poll_of_clients_or_nobody_known_is_sleep(file: SleepFile | None) -> None:
+    assert found(polled(file), sent=4).rule == "asleep"
+
+
+def test_poll_of_a_stopped_process_is_a_cause() -> None:
+    finding = found(polled(replace(PIPE, peers=(replace(SERVER, stopped=True),))))
+    assert (finding.rule, finding.who) == ("wait_poll", "person")
+    assert not finding.remark
+    assert "events on the pipe with server (4240)" in finding.text
+
+
+def test_poll_of_other_files_too_is_sleep() -> None:
+    assert found(polled(TCP, 300), polled(None, 190), sent=4).rule == "asleep"
+
+
+def test_client_of_connections_that_are_over_is_one() -> None:
+    """Another process may have served these, at the same address."""
+    over = replace(TCP, inode=8, peers=())
+    finding = found(waited(TCP, ms=300), waited(over, ms=180), sent=8)
+    assert not finding.remark
+    said = "For 62 % of that time it waited for data on the TCP connection from server (4240)."
+    assert said in finding.details
+    assert "It is the client, and called sendto 8 times." in finding.details
+    elsewhere = replace(over, peer_address="127.0.0.1:80")
+    assert found(waited(TCP, ms=300), waited(elsewhere, ms=180), sent=8).remark
+
+
+def test_socket_that_is_not_known_gets_the_advice_to_follow_chains() -> None:
+    finding = found(waited(None, "recvfrom"))
+    assert finding.advice is None
+    unknown = replace(waited(TCP), file=None)
+    assert found(unknown).advice == f"To see whom it waits for: kernel-delay -p {PID} --chains"
+    assert found(unknown, tid=PID + 1).advice is None

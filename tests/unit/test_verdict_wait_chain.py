@@ -4,7 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.model import ChainPart, ChainThread, Finding, Sample, Sleep, Thread, WaitChain
+from kernel_delay.model import (
+    ChainPart,
+    ChainState,
+    ChainThread,
+    FilePeer,
+    Finding,
+    Sample,
+    Sleep,
+    SleepFile,
+    SleepReason,
+    Thread,
+    WaitChain,
+)
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 CLIENT = 27090
@@ -146,3 +158,75 @@ def test_each_root_has_a_finding() -> None:
     further = [each for each in named if "Further threads that lost time so" in each.text]
     assert further == named[2:]
     assert "Further threads that lost time so, to others: 2." in named[2].details
+
+
+def workers(state: ChainState, *ns: int, reason: SleepReason = "unknown") -> list[ChainPart]:
+    return [
+        ChainPart((ChainThread(61 + n, 60, f"w{n}", process="backend"),), state, each * MS, reason)
+        for n, each in enumerate(ns)
+    ]
+
+
+def test_threads_of_one_process_are_added_up() -> None:
+    found = finding(*workers("blocked", 60, 50, 60, 70, 60, 50, 60, 60, reason="clock"))
+    assert found.sentence == (
+        "threads of backend (60) slept on a timer while the main thread client (27090) waited for"
+        " them in recvfrom for 470.0 ms."
+    )
+    assert found.evidence["root_pid"] == 60
+    assert "root_tid" not in found.evidence
+
+
+def test_thread_of_a_server_is_named_with_its_process() -> None:
+    (part,) = workers("stopped", 450)
+    found = finding(part, *workers("running", 0, 40))
+    assert found.sentence.startswith("w0 (61) of backend (60) was stopped while the main thread")
+    assert found.advice == "To resume it: kill -CONT 60"
+
+
+def test_thread_that_stands_out_is_named_alone() -> None:
+    found = finding(*workers("running", 300, 100, 80))
+    assert found.sentence.startswith("w0 (61) of backend (60) was on a CPU while the main thread")
+    assert "In all it waited for threads of backend (60) for 480.0 ms." in found.details
+    found = finding(*workers("running", 260, 180))
+    assert found.sentence.startswith("threads of backend (60) were on a CPU while")
+
+
+def test_states_of_several_threads_are_added_up_too() -> None:
+    running = workers("running", 100, 100)
+    found = finding(*workers("blocked", 150, 150, reason="clock"), *running)
+    assert "Besides, they were on a CPU for 200.0 ms." in found.details
+    throttled = finding(*(replace(each, state="throttled", cgroup="/b") for each in running))
+    assert throttled.sentence.startswith("threads of backend (60) were throttled by the quota of")
+
+
+def test_hop_of_several_threads_is_one() -> None:
+    parts = [
+        replace(part, threads=(ChainThread(81 + n, 80, f"f{n}", process="front"), *part.threads))
+        for n, part in enumerate(workers("blocked", 250, 240, reason="clock"))
+    ]
+    said = "The chain: client (27090) → threads of front (80) → threads of backend (60)."
+    assert said in finding(*parts).details
+
+
+def test_unknown_wait_for_the_root_process_is_apart() -> None:
+    process = ChainPart((ChainThread(60, 60, "backend"),), "unknown", 90 * MS, gap="threads")
+    found = finding(*workers("blocked", 200, 210, reason="clock"), process)
+    said = "It also waited for backend (60) for 90.0 ms; the root of that wait is not known."
+    assert said in found.details
+    assert "not known whom" not in found.text
+
+
+def test_blocked_write_is_work() -> None:
+    pipe = SleepFile(1, 5, "pipe", "pipe:[5]", peers=(FilePeer(60, "database"),))
+    write = Sleep("pipe", "write", (), False, 5, TIMED_WINDOW_NS, TIMED_WINDOW_NS, file=pipe)
+    part = ChainPart((ROOT,), "blocked", 500 * MS, "clock")
+    thread = replace(waiting(part), sleeps=(write,))
+    sample = bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS))
+    (found, *_) = judge(sample).verdict
+    assert found.rule == "wait_chain"
+    assert "not known" not in found.text
+    assert "It waited for room in the pipe to database (60)." in found.details
+    read = replace(write, syscall="read")
+    (found, *_) = judge(replace(sample, threads=(replace(thread, sleeps=(read,)),))).verdict
+    assert f"Whether client ({CLIENT}) had work is not known." in found.details

@@ -355,6 +355,14 @@ def _wait_chain() -> Iterator[Sample]:
         yield _with_another(_chained(main), _chained(replace(main, threads=ways[:2])))
     yield _chained(ChainPart(ways, "blocked", 400 * MS, "clock"), ChainPart((), "unknown", 90 * MS))
     yield _chained(ChainPart(ways, "blocked", 400 * MS, "disk"))
+    of_server: tuple[ChainState, ...] = ("running", "throttled")
+    for state in of_server:
+        parts = [
+            ChainPart((ways[0], each), state, 90 * MS, cgroup="/batch")
+            for each in _server_threads()
+        ]
+        process = ChainPart((ChainThread(50, 50, NAME),), "unknown", 90 * MS, gap="threads")
+        yield _chained(*parts, replace(parts[0], state="frozen"), process)
 
 
 def _wait_chain_end() -> Iterator[Sample]:
@@ -368,6 +376,12 @@ def _wait_chain_end() -> Iterator[Sample]:
             syscall = None if gap in ("threads", "not_followed") else "epoll_wait"
             part = ChainPart(ways, "unknown", 500 * MS, "epoll", syscall=syscall, gap=gap)
             yield _chained(part, held=held[:count])
+        several = [replace(part, threads=(each,), ns=240 * MS) for each in _server_threads()[:2]]
+        yield _chained(*several)
+
+
+def _server_threads() -> list[ChainThread]:
+    return [ChainThread(51 + n, 50, f"{NAME}-{n}", process=NAME) for n in range(4)]
 
 
 def _with_another(first: Sample, second: Sample) -> Sample:

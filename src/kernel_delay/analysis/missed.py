@@ -100,12 +100,15 @@ def _reasons(lost: Lost) -> Iterator[str]:
             " interrupted or another BPF program, or the thread's start was missed."
         )
     by_untraced = 0
-    if untraced := lost.untraced:
-        by_untraced = untraced.missed
+    untraced = lost.untraced
+    # Behind one switch to it several programs may have missed the same event, or none.
+    left = max(0, lost.missed_events - recursion - threads)
+    if untraced is not None and left:
+        by_untraced = min(untraced.missed, left)
         yield (
             f"Why: {by_untraced:,} came while {_who(untraced)} had the CPU. No tracing program runs"
-            f" here at such times: {_many(by_untraced, 'switch', 'switches')} to its threads"
-            f" {_were(by_untraced)} seen, and none from them."
+            f" here at such times: {_many(untraced.missed, 'switch', 'switches')} to its threads"
+            f" {_were(untraced.missed)} seen, and none from them."
         )
     rest = lost.missed_events - recursion - threads - by_untraced
     if rest > 0:

@@ -77,14 +77,18 @@ def ranked(samples: Sequence[Sample]) -> list[RankedFinding]:
     )
 
 
-def _what(sample: Sample, finding: Finding) -> tuple[str, str, str]:
-    """The rule, its first sentence without figures and the thread's name, and a waiter's title."""
+def _what(sample: Sample, finding: Finding) -> tuple[str, str, str, int]:
+    """The rule, its first sentence without figures and the thread's name, and a waiter's title.
+
+    Also the process at the end of a wait chain: that is a figure of the sentence.
+    """
     clause = finding.sentence or finding.text.partition(";")[0]
     for thread in sample.threads:
         if thread.tid == finding.tid:
             clause = clause.replace(f"{thread.name} ({thread.tid})", "")
     title = " ".join(sample.target.command_line) if is_wait(finding) else ""
-    return finding.rule, _FIGURE.sub("#", clause), _FIGURE.sub("#", title)
+    end = finding.evidence.get("root_pid") or finding.evidence.get("end_pid") or 0
+    return finding.rule, _FIGURE.sub("#", clause), _FIGURE.sub("#", title), end
 
 
 class _Timelines(Sequence[Slice]):

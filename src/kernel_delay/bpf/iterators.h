@@ -73,9 +73,26 @@ int register_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Notes which file @thread polls, whose @task was in that poll(2) before the programs. */
+static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pollfd only = {};
+	__u64 file;
+
+	if (polled_count(regs) != 1 ||
+	    bpf_copy_from_user_task(&only, sizeof(only), (void *)polled_array(regs), task, 0) ||
+	    only.fd < 0)
+		return;
+	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only.fd);
+	/* The thread may be off to its next call by now. */
+	if (!__sync_val_compare_and_swap(&thread->polled_file, 0, file) && thread->since_ns)
+		__sync_val_compare_and_swap(&thread->polled_file, file, 0);
+}
+
 /*
- * Notes what lock is waited for by threads that were in futex(2) before the
- * programs. Optional: an iterator that may sleep takes Linux 5.18.
+ * Notes what lock is waited for by threads that were in futex(2) before the programs, and the only
+ * file of a poll(2). Optional: an iterator that may sleep takes Linux 5.18.
  */
 SEC("?iter.s/task")
 int note_futex_owners(struct bpf_iter__task *ctx)
@@ -92,7 +109,13 @@ int note_futex_owners(struct bpf_iter__task *ctx)
 	if (!thread || thread->since_ns || thread->state != STATE_BLOCKED)
 		return 0;
 	settle_mode(task, &mode, &number);
-	if (mode != MODE_SYSCALL || !(syscall_flags(number) & SYSCALL_IS_FUTEX))
+	if (mode != MODE_SYSCALL)
+		return 0;
+	if (syscall_flags(number) & SYSCALL_POLLS_ARRAY) {
+		note_polled_before(thread, task);
+		return 0;
+	}
+	if (!(syscall_flags(number) & SYSCALL_IS_FUTEX))
 		return 0;
 	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
 	if (!lock || bpf_copy_from_user_task(&mutex, sizeof(mutex), (void *)lock, task, 0))
@@ -225,7 +248,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	bpf_probe_read_kernel_str(dumped->comm, sizeof(dumped->comm), task->comm);
 	look_at_sleeper(thread, task);
 	note_thread_state(&dumped->now, thread);
-	dumped->now.sleep_file = sleep_file(task);
+	dumped->now.sleep_file = sleep_file(thread, task);
 	dumped->now.sleep_record = thread->sleep_record;
 	note_unknown_freeze(&dumped->now, task);
 	dumped->on_cpu = task->on_cpu;

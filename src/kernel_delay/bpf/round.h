@@ -13,6 +13,7 @@
 #define KERNEL_DELAY_ROUND_H
 
 #include "accounting.h"
+#include "call_file.h"
 #include "run_queue.h"
 #include "thread_record.h"
 
@@ -253,17 +254,6 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 	thread->round_stop_ns = NEVER_NS;
 }
 
-static __always_inline __u64 polled_files(struct pt_regs *regs)
-{
-	struct pt_regs___syscall *call = (struct pt_regs___syscall *)regs;
-
-#if defined(__TARGET_ARCH_x86)
-	return call->si;
-#elif defined(__TARGET_ARCH_arm64)
-	return call->regs[1];
-#endif
-}
-
 /*
  * Does @thread wait for one file amid a round? Libraries poll(2) a socket before each read with a
  * time-out, as resolvers do. In an event loop of epoll, select(2) or io_uring that is no wait of
@@ -272,7 +262,7 @@ static __always_inline __u64 polled_files(struct pt_regs *regs)
 static __always_inline bool waits_for_one(const struct thread *thread, __u8 flags,
 					  struct pt_regs *regs)
 {
-	return flags & SYSCALL_POLLS_FILES && thread->loops_otherwise && polled_files(regs) == 1;
+	return flags & SYSCALL_POLLS_ARRAY && thread->loops_otherwise && polled_count(regs) == 1;
 }
 
 /* @thread enters a call. Is that a poll? */
@@ -319,16 +309,16 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
 						const struct timestamp *timestamp)
 {
-	bool polls_files = flags & SYSCALL_POLLS_FILES;
+	bool polls_array = flags & SYSCALL_POLLS_ARRAY;
 
 	if (!has_rounds_by_poll(thread))
 		return;
 	/* Where its entry was missed, what it polled is not known. */
 	if (!thread->polls &&
-	    (!(flags & SYSCALL_IS_POLL) || (polls_files && thread->loops_otherwise)))
+	    (!(flags & SYSCALL_IS_POLL) || (polls_array && thread->loops_otherwise)))
 		return;
 	thread->polls = 0;
-	thread->loops_otherwise = !polls_files;
+	thread->loops_otherwise = !polls_array;
 	begin_round(thread, timestamp, was_interrupted(value));
 }
 

@@ -6,6 +6,7 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
+#include "call_file.h"
 #include "event.h"
 #include "lock_owner.h"
 #include "missed_wait.h"
@@ -100,8 +101,10 @@ static __always_inline void enter_syscall(struct thread *thread, __u64 syscall,
 	if (options.accounting || flags & SYSCALL_IS_POLL)
 		record = find_or_make_record(thread, timestamp);
 	check_mode(thread, record, timestamp);
-	if (flags & SYSCALL_IS_POLL)
+	if (flags & SYSCALL_IS_POLL) {
 		count_long_poll(thread, record, timestamp);
+		note_polled_file(thread, flags, regs);
+	}
 	thread->off_cpu_ns = 0;
 	if (reports_events()) {
 		thread->call_sleep_ns = 0;

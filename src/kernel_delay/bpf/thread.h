@@ -126,6 +126,7 @@ struct thread {
 	__u64 call_sleep_ns; /* the longest of its call that was looked at: of an event */
 	__u64 call_sleep_stack; /* as in struct sleep_record */
 	struct owner_activity owner; /* of the owner of @lock, in the sleep of @sleep_since_ns */
+	__u64 polled_file; /* of its newest poll(2), as in struct sleep_record; 0: not one alone */
 	struct sleep_key sleep_key; /* no stack: the verifier follows what is on that */
 
 	/* A round: */

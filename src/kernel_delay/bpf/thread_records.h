@@ -101,7 +101,7 @@ enum syscall_flag {
 	SYSCALL_RESTARTS = 16, /* restart_syscall(2) */
 	SYSCALL_ENDS_HANDLER = 32, /* sigreturn(2) */
 	SYSCALL_HAS_FILE = 64, /* its first argument is a file descriptor */
-	SYSCALL_POLLS_FILES = 128, /* poll(2): its second argument is how many */
+	SYSCALL_POLLS_ARRAY = 128, /* poll(2) or ppoll(2): its second argument is how many files */
 };
 
 /*

@@ -80,7 +80,7 @@ static __always_inline void note_waking(struct task_struct *task)
 	key->waker_stack = 0;
 	is_signal = has_signal(task);
 	key->stack = sleep_stack(task, READ_BY_WAKER);
-	key->file = sleep_file(task);
+	key->file = sleep_file(thread, task);
 	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
 	kind = waker_kind(is_signal, current);
 	key->waker_kind = kind;

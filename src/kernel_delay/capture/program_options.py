@@ -33,8 +33,8 @@ from kernel_delay.capture.windows.trigger_programs import (
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.kernel_names import (
+    ARRAY_POLLS,
     FILE_CALLS,
-    FILE_POLLS,
     FUTEXES,
     HANDLERS_ENDS,
     POLLS,
@@ -204,6 +204,8 @@ class ProgramOptions:
         for name in POLLS:
             if self._rounds is None or name in self._rounds.polls:
                 self._set_flag(lib.SYSCALL_IS_POLL, syscalls(name))
+                if name in ARRAY_POLLS:
+                    self._set_flag(lib.SYSCALL_POLLS_ARRAY, native(name))
         for name in FUTEXES:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
         for name in HANDLERS_ENDS:
@@ -328,8 +330,6 @@ class ProgramOptions:
         for flag, names in flags.items():
             for name in names:
                 self._set_flag(flag, syscalls(name))
-        for name in FILE_POLLS:
-            self._set_flag(lib.SYSCALL_POLLS_FILES, native(name))
 
     def _set_totals(self, *, are_kept: bool) -> None:
         self._object.program("dump_totals").autoload = are_kept

@@ -304,7 +304,8 @@ class Sampling:
             return threads
         from kernel_delay.capture.sleep_files import with_files
 
-        return with_files(threads, self._unix_sockets)
+        seen = self._follower.files if self._follower is not None else {}
+        return with_files(threads, self._unix_sockets, seen)
 
     def _slices_of(
         self, timeline: "TimelineOfWindow | None", pids: Iterable[int]

@@ -5,6 +5,7 @@ slept: a descriptor that is of another file by now is not known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -70,8 +71,18 @@ class FileKey(Struct, frozen=True):
     writes: bool
 
 
-def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[ThreadOf]:
-    """Return the threads, each with its process, with what the files are that they slept on."""
+def with_files(
+    threads: Sequence[ThreadOf],
+    unix_sockets: UnixSockets,
+    seen: Mapping[FileKey, SleepFile] = MappingProxyType({}),
+) -> list[ThreadOf]:
+    """Return the threads, each with its process, with what the files are that they slept on.
+
+    Args:
+        threads: The threads.
+        unix_sockets: Who has the other ends of sockets.
+        seen: Files as they were within the window: of those that are closed by now.
+    """
     asked: dict[FileKey, tuple[int, int, Sleep]] = {}
     for process, thread in threads:
         for sleep in thread.sleeps:
@@ -84,6 +95,7 @@ def with_files(threads: Sequence[ThreadOf], unix_sockets: UnixSockets) -> list[T
     files = find_files(
         {key: (asked[key][1], asked[key][2].reason) for key in longest}, unix_sockets, wakers
     )
+    files |= {key: seen[key] for key in longest if key in seen and not _is_whole(files.get(key))}
     return [(process, _named(process, thread, files)) for process, thread in threads]
 
 
@@ -113,6 +125,11 @@ def find_files(
 
 def _key(process: int, sleep: Sleep, file: SleepFile) -> FileKey:
     return FileKey(process, file.fd, file.inode, sleep.syscall in WRITES)
+
+
+def _is_whole(file: SleepFile | None) -> bool:
+    """Whether it is as it was slept on: of a connection that is over, one end is left at most."""
+    return file is not None and (bool(file.peers) or file.kind not in _SOCKETS)
 
 
 def _fits(reason: SleepReason, kind: FileKind) -> bool:

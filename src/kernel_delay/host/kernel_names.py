@@ -18,9 +18,6 @@ POLLS = (
     "pselect6_time64",
 )
 
-# Those of an array of files, which their second argument counts.
-FILE_POLLS = ("poll", "ppoll")
-
 FUTEXES = ("futex", "futex_time64")
 
 # May wait, by its arguments.
@@ -42,6 +39,9 @@ FILE_CALLS = (
     *("ioctl", "fallocate", "ftruncate", "getdents64", "epoll_wait", "epoll_pwait"),
     *("epoll_pwait2", "mq_timedreceive"),
 )
+
+# Calls whose first argument is an array of descriptors, and whose second is its length.
+ARRAY_POLLS = ("poll", "ppoll")
 
 # With which a signal's handler ends.
 HANDLERS_ENDS = ("rt_sigreturn", "sigreturn")

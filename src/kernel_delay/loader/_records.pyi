@@ -763,7 +763,7 @@ class _Lib:
     SYSCALL_IS_FUTEX: Final[int]
     SYSCALL_IS_POLL: Final[int]
     SYSCALL_MAY_POLL: Final[int]
-    SYSCALL_POLLS_FILES: Final[int]
+    SYSCALL_POLLS_ARRAY: Final[int]
     SYSCALL_RESTARTS: Final[int]
     SYSCALL_RING: Final[int]
     SYSCALL_TABLES: Final[int]

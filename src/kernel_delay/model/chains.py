@@ -33,17 +33,20 @@ class ChainThread(Struct, frozen=True, gc=False):
     """A thread that was waited for.
 
     Attributes:
-        tid: The thread ID, as the tool numbers it.
+        tid: The thread ID, as the tool numbers it. 0: several threads of the process, one after the
+            other.
         pid: The process of the thread.
-        name: The name of the thread.
+        name: The name of the thread. With several threads: that of the process.
         title: The title that the process gave itself in place of its arguments, as it was after
             the window (setproctitle). None: it gave itself none.
+        process: The name of the process. Empty: not known.
     """
 
     tid: int
     pid: int
     name: str
     title: str | None = None
+    process: str = ""
 
 
 class HeldProcess(Struct, frozen=True, gc=False):

@@ -108,6 +108,7 @@ KEPT = frozenset(
             "FilePeer.comm",
             "ChainPart.syscall",
             "ChainThread.name",
+            "ChainThread.process",
             "HeldProcess.name",
             "Waker.comm",
             "Untraced.comm",

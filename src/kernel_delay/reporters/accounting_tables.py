@@ -5,6 +5,7 @@ from itertools import accumulate
 
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
+from kernel_delay.analysis.verdict.formatting import chain_thread
 from kernel_delay.model import (
     ChainGap,
     ChainPart,
@@ -231,10 +232,10 @@ def _chain(chain: WaitChain) -> Table:
         rows.append(
             (
                 cut(printable(root.name)) if root else "",
-                str(root.tid) if root else "",
+                str(root.tid) if root and root.tid else "",
                 *_share(part.ns, chain.ns),
                 root_state(part),
-                " → ".join(f"{printable(each.name)} ({each.tid})" for each in part.threads),
+                " → ".join(printable(chain_thread(each)) for each in part.threads),
             )
         )
     followed = "not all threads were followed" if chain.is_bounded else ""

@@ -28,15 +28,8 @@ LETTERS = {
     "unaccounted": "?",
 }
 
-SHARES = {
-    "U": "% USER",
-    "K": "KERN",
-    "I": "IRQ",
-    "R": "READY",
-    "B": "BLOCK",
-    "STF": "HELD",
-}
-"""The headings of the columns, by the letters whose time each adds up."""
+HEADINGS = ("% USER", "KERN", "IRQ", "READY", "BLOCK", "HELD")
+"""Above the shares()."""
 
 LEGEND = {
     "U": "user",
@@ -62,24 +55,26 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
     """The lines of those whose time was accounted for, in that order, below their headings."""
     timed = [(thread, _parts(thread.time)) for thread in threads if thread.time is not None]
     has_bars = not processes or layout.width is None or layout.width >= _COLUMNS_FOR_BOTH
-    headings = "".join(f"{name:>6}" for name in SHARES.values())
+    headings = "".join(f"{name:>6}" for name in HEADINGS)
     if processes:
         above_bar = " " * len(f" |{bar({})}|") if has_bars else ""
         yield layout.heading(f"{'TID':>7} {headings}{above_bar} PROCESS OR THREAD")
     else:
         yield layout.heading(f"{'TID':>7} {'THREAD':{NAME_WIDTH}}{headings}")
+    letters: set[str] = set()
     for thread, parts in timed:
         line = f"{thread.tid:7} {'' if processes else f'{_name(thread):{NAME_WIDTH}}'}"
         line += shares(parts, sum(parts.values()) or 1)
         if has_bars:
-            line += f" |{bar(parts)}|"
+            drawn = bar(parts)
+            letters.update(drawn)
+            line += f" |{drawn}|"
         if processes:
             # One column less: on some terminals a full line is followed by an empty one.
             room = None if layout.width is None else layout.width - 2 - len(line)
             line += f" {processes.named(thread, room)}"
         yield line
-    letters = {letter for _, parts in timed for letter in bar(parts)}
-    if letters and has_bars:
+    if letters:
         named = ", ".join(
             f"{letter} {name}" for letter, name in LEGEND.items() if letter in letters
         )
@@ -87,9 +82,10 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
 
 
 def shares(parts: Mapping[str, int], window_ns: int) -> str:
-    """The cells below SHARES, in percent of so much time."""
-    sums = (sum(parts[letter] for letter in letters) for letters in SHARES)
-    return "".join(f"{100 * ns / window_ns:6.1f}" for ns in sums)
+    """The cells below HEADINGS, in percent of so much time."""
+    held_ns = parts["S"] + parts["T"] + parts["F"]
+    shown = (parts["U"], parts["K"], parts["I"], parts["R"], parts["B"], held_ns)
+    return "".join([f"{100 * ns / window_ns:6.1f}" for ns in shown])
 
 
 def _name(thread: Thread) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from kernel_delay.analysis.processes import RankedFinding, as_one, ranked
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.formatting import in_percent
-from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
+from kernel_delay.analysis.verdict.wait_chains import LOOK_AT, WAIT_CHAIN
 from kernel_delay.model import Container, Finding, Sample, Target, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
@@ -102,8 +102,18 @@ def together(samples: Sequence[Sample]) -> tuple[Sample, Processes]:
     """Return a window's Samples as one, whose verdict says of which process each finding is."""
     if len(samples) == 1:
         return samples[0], ONE
-    findings = _findings(ranked(samples))
+    measured = {sample.target.pid for sample in samples}
+    findings = tuple(_without_circle(each, measured) for each in _findings(ranked(samples)))
     return structs.replace(as_one(samples), verdict=findings), Processes(samples)
+
+
+def _without_circle(finding: Finding, measured: Set[int]) -> Finding:
+    """Leave out the advice to measure a process that is measured: the report has its findings."""
+    pid = finding.evidence.get("root_pid", finding.evidence.get("end_pid"))
+    if pid not in measured or finding.advice is None or not finding.advice.startswith(LOOK_AT):
+        return finding
+    text = finding.text.replace(f" {finding.advice}", "", 1)
+    return structs.replace(finding, text=text, advice=None)
 
 
 def _findings(found: Sequence[RankedFinding]) -> tuple[Finding, ...]:
@@ -122,21 +132,33 @@ def _findings(found: Sequence[RankedFinding]) -> tuple[Finding, ...]:
         return (*map(_with_process, others), _summed(waits, others))
     rest = [each for each in waits if each is not most]
     first = (*others, most) if found[0] in others else (most, *others)
-    last = _summed(rest, others, "other ") if len(rest) > 1 else _with_process(rest[0])
-    return (*map(_with_process, first), last)
+    if len(rest) == 1:
+        return tuple(map(_with_process, (*first, *rest)))
+    named = {target.pid for target, _ in _all_of(most)}
+    left = [each for each in rest if any(target.pid not in named for target, _ in _all_of(each))]
+    last = [_summed(left, others, "other ", named)] if left else []
+    return (*map(_with_process, first), *last)
 
 
 def _summed(
-    waits: Sequence[RankedFinding], others: Sequence[RankedFinding], which: str = ""
+    waits: Sequence[RankedFinding],
+    others: Sequence[RankedFinding],
+    which: str = "",
+    named: Set[int] = frozenset(),
 ) -> Finding:
     """One remark on the processes that waited.
 
-    `others` are the other findings: a process that has one did not only wait. `which` stands
-    before "processes".
+    Args:
+        waits: What was found of them.
+        others: The other findings: a process that has one did not only wait.
+        which: Stands before "processes".
+        named: Processes of which another remark says so already.
     """
     shares: dict[int, float] = {}
     targets: dict[int, Target] = {}
     for target, finding in chain.from_iterable(map(_all_of, waits)):
+        if target.pid in named:
+            continue
         targets[target.pid] = target
         shares[target.pid] = max(finding.share, shares.get(target.pid, 0.0))
     busy = {target.pid for target, _ in chain.from_iterable(map(_all_of, others))}
@@ -146,13 +168,16 @@ def _summed(
     titles = [_title_alone(target) for target in targets.values()]
     kinds = Counter(_NUMBERS.sub("*", title) for title in titles)
     whole = {_NUMBERS.sub("*", title): title for title in titles}
-    named = [whole[kind] if n == 1 else f"{n:,} {kind}" for kind, n in kinds.most_common()]
-    details = (
+    listed = [whole[kind] if n == 1 else f"{n:,} {kind}" for kind, n in kinds.most_common()]
+    details: tuple[str, ...] = (
         "Whether they had work to do is not known.",
-        f"They are: {_listed(named, _MOST_KINDS)}.",
+        f"They are: {_listed(listed, _MOST_KINDS)}.",
     )
-    word = "process" if len(shares) == 1 else "processes"
-    sentence = f"{len(shares):,} {which}{word} {waited} for {parts} of the window."
+    sentence = f"{len(shares):,} {which}processes {waited} for {parts} of the window."
+    if len(targets) == 1:
+        (target,) = targets.values()
+        details = ("Whether it had work to do is not known.",)
+        sentence = f"{_process(target)} {waited} for {parts} of the window."
     return Finding(
         rule=waits[0].finding.rule,
         who="program",
@@ -187,8 +212,7 @@ def shortened(text: str, width: int) -> str:
 
 def _with_process(found: RankedFinding) -> Finding:
     target, finding = found.target, found.finding
-    title = _title_alone(target)
-    process = f"process {target.pid}{'' if title == printable(target.comm) else f' ({title})'}: "
+    process = f"{_process(target)}: "
     text, sentence, details = process + finding.text, finding.sentence, finding.details
     if found.others:
         others = [f"{other.pid} ({in_percent(each.share)})" for other, each in found.others]
@@ -198,6 +222,11 @@ def _with_process(found: RankedFinding) -> Finding:
     if sentence:
         sentence = process + sentence
     return structs.replace(finding, text=text, sentence=sentence, details=details)
+
+
+def _process(target: Target) -> str:
+    title = _title_alone(target)
+    return f"process {target.pid}{'' if title == printable(target.comm) else f' ({title})'}"
 
 
 def _title_alone(target: Target) -> str:

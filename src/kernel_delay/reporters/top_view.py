@@ -12,7 +12,7 @@ from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
 from kernel_delay.printable import printable
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
-from kernel_delay.reporters.overview import LEGEND, LETTERS, SHARES, bar, shares
+from kernel_delay.reporters.overview import HEADINGS, LEGEND, LETTERS, bar, shares
 from kernel_delay.reporters.processes import Processes, together
 from kernel_delay.reporters.remarks import verdict
 
@@ -276,7 +276,7 @@ def _causes(sample: Sample, columns: int) -> Iterator[Line]:
 
 def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -> Iterator[Line]:
     has_shares, has_causes = columns >= _COLUMNS_FOR_SHARES, columns >= _COLUMNS_FOR_CAUSES
-    headings = "".join(f"{name.removeprefix('% '):>6}" for name in SHARES.values())
+    headings = "".join(f"{name.removeprefix('% '):>6}" for name in HEADINGS)
     above_bar = " " * len(f" |{bar({})}| ")
     heading = f"{'TID':>8} {'LOST/s':>8}{headings if has_shares else ''}{above_bar}"
     yield f"{heading}{'THREAD':{_NAME_WIDTH}} {'CAUSE' if has_causes else ''}".rstrip(), "heading"

@@ -131,6 +131,48 @@ def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> N
     assert f"({server}) was stopped at the end, by a signal." in finding.text
 
 
+POLLER = """
+import os, select, signal, sys
+signal.alarm(int(sys.argv[1]))
+first, second = map(int, sys.argv[2:])
+for fds in ([first], [first, second], [second]):
+    polled = select.poll()
+    for fd in fds:
+        polled.register(fd, select.POLLIN)
+    polled.poll()
+    os.read(fds[0], 1)
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls", "memory_of_others")
+def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
+    """The first one began before the capture. A poll of several is of none."""
+    pipes = [os.pipe() for _ in range(2)]
+    (first, _), (second, _) = pipes
+    words = (sys.executable, "-c", POLLER, str(LIFE_S), str(first), str(second))
+    call = f"{syscall_number('poll')} "
+    with subprocess.Popen(words, pass_fds=(first, second)) as process:
+        syscall = Path(f"/proc/{process.pid}/syscall")
+        wait_until(lambda: syscall.read_text().startswith(call))
+        capture = start_capture(process.pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        for writes in (pipes[0][1], pipes[0][1]):
+            time.sleep(0.3)
+            os.write(writes, b"x")
+        time.sleep(0.3)
+        sample = capture.end()
+        process.kill()
+    polls = [each for each in slept(sample, process.pid) if each.syscall == "poll"]
+    inodes = {os.fstat(fd).st_ino for fd in (first, second)}
+    for fd in (fd for ends in pipes for fd in ends):
+        os.close(fd)
+    assert {each.file.inode for each in polls if each.file is not None} == inodes
+    assert all(os.getpid() in [p.pid for p in each.file.peers] for each in polls if each.file)
+    # Each took about as long.
+    without = sum(each.ns for each in polls if each.file is None)
+    assert 0.2 <= without / sum(each.ns for each in polls) <= 0.5
+
+
 ASKER = """
 import os, select, signal, sys
 signal.alarm(int(sys.argv[1]))

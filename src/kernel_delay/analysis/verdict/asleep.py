@@ -1,20 +1,34 @@
 """The rule on threads that slept for long where nobody can know whether they had work to do."""
 
-from kernel_delay.analysis.verdict.formatting import lock_advice, name, work_unknown
+from collections.abc import Iterator
+
+from kernel_delay.analysis.verdict.formatting import (
+    length,
+    listed,
+    lock_advice,
+    name,
+    work_unknown,
+)
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
-from kernel_delay.model import Sample, Sleep, Thread
+from kernel_delay.model import Sample, Sleep, SleepReason, Thread
 
 # Calls that are named.
 MOST_CALLS = 3
 
+# A call is named with its time if so much of the sleep was in it.
+NAMED_SHARE = 0.05
+
+# A sentence has no room for the times in more calls.
+_SAID_AT_ONCE = 2
+
 # Other threads that are named.
 MOST_OTHERS = 3
 
-_POLLS = ("poll", "epoll")
+_POLLS: tuple[SleepReason, ...] = ("poll", "epoll")
 _MAY_BE_IDLE = frozenset(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
 _CLEARER = {rule.reason: rule for rule in WAIT_RULES if rule.remark}
 
@@ -56,15 +70,29 @@ def slept_long(sample: Sample) -> list[tuple[Thread, int]]:
 def _say_asleep(case: Case) -> Statement:
     sample, thread = case.sample, case.thread
     slept = _sleeps(thread)
+    # With waits for locks these are no sum.
+    parts = _parts(slept) if not thread.lock_waits else {}
     unknown = work_unknown(sample, thread, in_futex=_is_in_futex(slept))
     others = _others(case)
     may_lock = any(_is_in_futex(_sleeps(other)) for other in case.others)
+    where, lengths = _where(slept), ""
+    if len(parts) == _SAID_AT_ONCE:
+        where = f" {_lengths(parts)}, in all"
+    elif len(parts) > 1:
+        lengths = f"It slept {_lengths(parts)}."
     # Whoever may have kept it from work, the program chose to sleep there.
     return Statement(
-        f"{name(sample, thread)} slept{_where(slept)}",
+        f"{name(sample, thread)} slept{where}",
         "program",
         {"waits": sum(sleep.count for sleep in slept)},
-        (*_woken(sample, slept), *unknown, *others, *([_MAY_LOCK] if may_lock else [])),
+        (
+            *([lengths] if lengths else []),
+            *_woken_by_part(sample, slept, parts),
+            *_unserved(parts),
+            *unknown,
+            *others,
+            *([_MAY_LOCK] if may_lock else []),
+        ),
         lock_advice(sample, thread) or _look_at(sample, thread, slept),
         names_others=bool(others),
         is_wanted=lock_advice(sample, thread) is not None,
@@ -73,11 +101,9 @@ def _say_asleep(case: Case) -> Statement:
 
 def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     """What may show whom the main thread of one process waits for in a poll that nobody ended."""
-    if thread.chain is not None or sample.processes > 1 or thread.tid != sample.target.pid:
-        return None
     if slept[0].reason not in _POLLS or any(sleep.wakers or sleep.short_ns for sleep in slept):
         return None
-    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
+    return look_for_whom(sample, thread)
 
 
 _MAY_LOCK = "A wait in futex may be for a lock."
@@ -93,6 +119,55 @@ def _where(slept: list[Sleep]) -> str:
     return f" in {', '.join(calls)}" if calls else ""
 
 
+def _parts(slept: list[Sleep]) -> dict[str, list[Sleep]]:
+    """The sleeps of each call, the longest first; of few of a call nothing is said.
+
+    A thread that sleeps in several calls waits for several things: a server that waits for
+    requests, and sleeps on its own in between.
+    """
+    of_call: dict[str, list[Sleep]] = {}
+    for sleep in slept:
+        if sleep.syscall:
+            of_call.setdefault(sleep.syscall, []).append(sleep)
+    least_ns = NAMED_SHARE * _ns(slept)
+    found = sorted(of_call.items(), key=lambda part: -_ns(part[1]))
+    return {call: part for call, part in found[:MOST_CALLS] if _ns(part) >= least_ns}
+
+
+def _ns(slept: list[Sleep]) -> int:
+    return sum(sleep.ns for sleep in slept)
+
+
+def _lengths(parts: dict[str, list[Sleep]]) -> str:
+    """How long it slept in each call."""
+    return listed([f"in {call} for {length(_ns(part))}" for call, part in parts.items()])
+
+
+def _unserved(parts: dict[str, list[Sleep]]) -> tuple[str, ...]:
+    """Say that a thread which polls served nobody while it slept on its own."""
+    clocks = [call for call, part in parts.items() if _are_of(part, ("clock",))]
+    if not clocks or not any(_are_of(part, _POLLS) for part in parts.values()):
+        return ()
+    return (f"While it slept in {clocks[0]}, it handled no events.",)
+
+
+def _are_of(slept: list[Sleep], reasons: tuple[SleepReason, ...]) -> bool:
+    return all(sleep.reason in reasons for sleep in slept)
+
+
+def _woken_by_part(
+    sample: Sample, slept: list[Sleep], parts: dict[str, list[Sleep]]
+) -> Iterator[str]:
+    """Who ended most of it; who ended the sleeps in each call, where these differ."""
+    once = _woken(sample, slept)
+    of_part = [_woken(sample, part) for part in parts.values()]
+    if len(parts) < 2 or all(each == once for each in of_part):
+        yield from once
+        return
+    for call, part in parts.items():
+        yield from _woken(sample, part, call)
+
+
 def _others(case: Case) -> tuple[str, ...]:
     """The other threads that slept so, by name if they are few: one may be the one that matters."""
     if not case.others or len(case.others) > MOST_OTHERS:
@@ -101,29 +176,36 @@ def _others(case: Case) -> tuple[str, ...]:
     return (f"So did {', '.join(first)}{' and ' if first else ''}{last}.",)
 
 
-def _woken(sample: Sample, slept: list[Sleep]) -> tuple[str, ...]:
+def _woken(sample: Sample, slept: list[Sleep], call: str = "") -> tuple[str, ...]:
     """Who ended most of it: a thread, or else interrupts, as those of timers and devices.
 
-    And who ended the newest of its waits, if that is another thread.
+    And who ended the newest of its waits, if that is another thread. `call`: these are the sleeps
+    in that one.
     """
+    where = f" in {call}" if call else ""
     waker = main_waker(slept)
     if waker is not None:
-        return (waker.text(sample), *last_waker(sample, slept, waker.tid))
+        time = f"the time{where}" if call else "that time"
+        return (waker.text(sample, time), *last_waker(sample, slept, waker.tid, where))
     wakers = [waker for sleep in slept for waker in sleep.wakers]
     if not wakers:
         # Short waits are not looked at: who ended these is not known.
-        return () if any(sleep.short_ns for sleep in slept) else ("Nobody woke it.",)
+        return () if any(sleep.short_ns for sleep in slept) else (f"Nobody woke it{where}.",)
     kinds = {waker.kind for waker in wakers}
+    if kinds <= {"hard_irq", "soft_irq"} and _are_of(slept, ("clock",)):
+        return (f"Timers woke it{where}.",)
     if kinds == {"hard_irq"}:
-        return ("Timers or devices woke it.",)
+        return (f"Timers or devices woke it{where}.",)
     if kinds <= {"hard_irq", "soft_irq"}:
         # Loopback too: the sender's soft IRQ wakes the receiver.
-        return ("Soft IRQs woke it: for timers or for packets, also those from this machine.",)
-    often = most_frequent_waker(sample, slept)
+        return (
+            f"Soft IRQs woke it{where}: for timers or for packets, also those from this machine.",
+        )
+    often = most_frequent_waker(sample, slept, where)
     if often is None:
         return ()
     tid, sentence = often
-    return (sentence, *last_waker(sample, slept, tid))
+    return (sentence, *last_waker(sample, slept, tid, where))
 
 
 ASLEEP = Rule(

@@ -1,24 +1,32 @@
 """The rule on wait chains whose root is not known: who is at their end, and what it does there."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from kernel_delay.analysis.verdict.formatting import length, listed, lock_advice_by, name, quoted
+from kernel_delay.analysis.verdict.chain_parts import key_of, of_main_process, sum_ns, way_of
+from kernel_delay.analysis.verdict.formatting import (
+    chain_thread,
+    length,
+    listed,
+    lock_advice_by,
+    name,
+    quoted,
+)
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
+    IDLENESS_COUNTS,
     LEAST_SHARE,
+    LOOK_AT,
     calls_of,
     explained_waits,
     is_surely_wanted,
-    sum_ns,
     way,
     work_unknown_of,
 )
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
 # Its own waits may show more.
-_LOOK_AT = "To see what it does: kernel-delay -p {pid} --chains"
+_LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}} --chains"
 
 # Other processes that are named.
 MOST_OTHERS = 3
@@ -37,25 +45,21 @@ _REASONS: dict[ChainGap, str] = {
 HELD_SHARE = 0.9
 
 
-def _parts(thread: Thread) -> Sequence[ChainPart]:
-    """The parts that end with the thread at the end of most of the waits, the longest first.
+def _parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
+    """The parts that end with the process at the end of most of the waits, the longest first.
 
-    None where that is too little of them.
+    Those of one thread, if nearly all are. None where that is too little of the waits.
     """
     if thread.chain is None:
         return ()
-    parts_of: dict[int, list[ChainPart]] = defaultdict(list)
-    for part in thread.chain.parts:
-        if part.threads and part.gap is not None:
-            parts_of[part.threads[-1].tid].append(part)
-    parts = max(parts_of.values(), key=sum_ns, default=[])
-    if not parts or sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
-        return ()
-    return sorted(parts, key=lambda part: -part.ns)
+    ends = [part for part in thread.chain.parts if part.threads and part.gap is not None]
+    least_ns = LEAST_SHARE * thread.chain.ns
+    parts = of_main_process(sample, ends, least_ns)
+    return sorted(parts, key=lambda part: -part.ns) if sum_ns(parts) >= least_ns else ()
 
 
 def _lost_ns(sample: Sample, thread: Thread) -> int:
-    parts = _parts(thread)
+    parts = _parts(sample, thread)
     # Other rules have the threads of one process.
     if not parts or all(each.pid == sample.target.pid for each in parts[0].threads):
         return 0
@@ -67,23 +71,32 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
 def _say(case: Case) -> Statement:
     sample, thread = case.sample, case.thread
     assert thread.chain is not None
-    main = _parts(thread)[0]
-    end = main.threads[-1]
-    who = f"{end.name} ({end.tid})"
+    parts = _parts(sample, thread)
+    main, threads, own = parts[0], way_of(parts), sample.target.pid
+    end = threads[-1]
+    who = chain_thread(end, own)
     claim = f"{name(sample, thread)} waited for {who}{calls_of(thread)}"
-    if main.syscall is not None:
-        waited = f"{name(sample, thread)} waited for it{calls_of(thread)}"
+    if main.syscall is not None and len({part.syscall for part in parts}) == 1:
+        it = "it" if end.tid else "them"
+        waited = f"{name(sample, thread)} waited for {it}{calls_of(thread)}"
         claim = f"{who} slept in {main.syscall} while {waited}"
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
-    unknown = () if is_wanted else (work_unknown_of(thread),)
-    advice = lock_advice_by(end.name, end.title) or _LOOK_AT.format(pid=end.pid)
+    unknown = () if is_wanted else work_unknown_of(sample, thread)
+    advice = lock_advice_by(end.name, end.title)
+    if advice is None and end.pid != own:
+        advice = _LOOK_AT.format(pid=end.pid)
     return Statement(
         claim,
         "other-process",
-        {"end_tid": end.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
-        (*_end(main, end), *_held(sample, held), *way(thread, main), *unknown),
+        {
+            **({"end_tid": end.tid} if end.tid else {}),
+            "end_pid": end.pid,
+            "hops": len(threads),
+            "waited_ns": thread.chain.ns,
+        },
+        (*_end(parts, end), *_held(sample, held), *way(sample, thread, threads), *unknown),
         advice,
         explains=frozenset(
             each for other in (thread, *case.others) for each in explained_waits(other)
@@ -93,19 +106,28 @@ def _say(case: Case) -> Statement:
 
 
 def _end_of(sample: Sample, thread: Thread) -> int:
-    parts = _parts(thread)
-    return parts[0].threads[-1].tid if parts else 0
+    parts = _parts(sample, thread)
+    return key_of(way_of(parts)[-1]) if parts else 0
 
 
-def _end(main: ChainPart, end: ChainThread) -> Iterator[str]:
+def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
     """What the last known one did for whom, and why the root is not known."""
-    who = f"{end.name} ({end.tid})"
+    who, gap = chain_thread(end), parts[0].gap
+    who = f"{end.name} ({end.tid})" if end.tid else who
     if end.title is not None:
-        yield f"The title of {who} was {quoted(end.title)}."
-    if main.gap == "circle":
+        yield f"The title of {end.name} ({end.tid or end.pid}) was {quoted(end.title)}."
+    if len({part.gap for part in parts}) > 1:
+        yield "The root is not known, for several reasons."
+    elif gap == "circle":
         yield f"The chain is a circle: {who} waited for a thread of it."
-    elif main.gap is not None:
-        yield f"The root is not known: {_REASONS[main.gap].format(who=who)}."
+    elif gap == "threads":
+        process = f"{end.process or end.name} ({end.pid})"
+        yield f"The root is not known: {_REASONS[gap].format(who=process)}."
+    elif gap is not None:
+        reason = _REASONS[gap].format(who=who)
+        if not end.tid:
+            reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
+        yield f"The root is not known: {reason}."
 
 
 def _held(sample: Sample, held: Sequence[HeldProcess]) -> Iterator[str]:
@@ -136,7 +158,7 @@ WAIT_CHAIN_END = Rule(
     lost_ns=_lost_ns,
     say=_say,
     measures="The end of a wait chain without a known root (`--chains`).",
-    limits="Does not detect the root.",
+    limits=f"Does not detect the root. {IDLENESS_COUNTS}",
     remark=True,
     lost_to=_end_of,
 )

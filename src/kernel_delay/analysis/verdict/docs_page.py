@@ -56,7 +56,7 @@ def page() -> str:
 
 def _section(rule: Rule) -> str:
     return (
-        f"\n## {rule.name}\n\n{_kind(rule)}, from {_least(rule)} of the window on. Measures:"
+        f"\n## {rule.name}\n\n{_kind(rule)}, from {_least(rule)} on. Measures:"
         f" {rule.measures}\n\nLimits: {rule.limits}\n"
     )
 

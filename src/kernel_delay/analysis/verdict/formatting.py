@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
-from kernel_delay.model import Sample, SyscallStats, Thread
+from kernel_delay.model import ChainThread, Sample, SyscallStats, Thread
 from kernel_delay.printable import title_in
 
 
@@ -51,6 +51,16 @@ def name(sample: Sample, thread: Thread) -> str:
         return f"the main thread {thread.name} ({thread.tid})"
     role = ovs_role(sample, thread)
     return f"{role} {thread.name} ({thread.tid})" if role else f"{thread.name} ({thread.tid})"
+
+
+def chain_thread(thread: ChainThread, own: int = 0) -> str:
+    """What a thread of a wait chain is called: with its process, if that is another than `own`."""
+    if not thread.tid:
+        return f"threads of {thread.name} ({thread.pid})"
+    text = f"{thread.name} ({thread.tid})"
+    if not thread.process or thread.pid in (0, own, thread.tid):
+        return text
+    return f"{text} of {thread.process} ({thread.pid})"
 
 
 def work_unknown(sample: Sample, thread: Thread, *, in_futex: bool) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def switches(case: Case, slept: list[Sleep]) -> tuple[str, ...]:
         return ()
     if _ran_ns(other for other in sample.threads if other.tid != case.thread.tid) < ns:
         return ()
-    return (f"A timer ended {count:,} waits, after {length(ns // count)} each.", AS_WITH_GIL)
+    return (AS_WITH_GIL, f"A timer ended {count:,} waits, after {length(ns // count)} each.")
 
 
 def _ran_ns(threads: Iterable[Thread]) -> int:

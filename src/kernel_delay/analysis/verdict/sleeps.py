@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from kernel_delay.analysis.verdict.chain_parts import awaited_thread
 from kernel_delay.analysis.verdict.formatting import (
     call,
     in_turn,
@@ -82,6 +83,21 @@ def _opens_fifo(sleep: Sleep) -> bool:
     return sleep.reason == "pipe" and sleep.syscall in OPENS
 
 
+def handed_over(sample: Sample, thread: Thread) -> tuple[str, ...] | None:
+    """Say to whom the thread waited to hand something over, if that is known.
+
+    None if half of its sleep was for other things: it may have had no work.
+    """
+    wanted = [sleep for sleep in thread.sleeps if _is_wanted(sleep)]
+    if not wanted or 2 * sum(sleep.ns for sleep in wanted) < sum(s.ns for s in thread.sleeps):
+        return None
+    file = main_file(wanted)
+    if file is None:
+        return ()
+    phrase = file.phrase(sample, wanted[0].reason)
+    return (f"It waited for {phrase}.",) if phrase else (*file.details(sample, wanted[0].reason),)
+
+
 WAIT_LIMITS = "Waits too short to take a stack are not found. A wait that continues has no waker."
 
 _WHEN_ALONE = {
@@ -99,7 +115,8 @@ def wait_rule(wait: Wait) -> Rule:
         is_main = thread.tid == sample.target.pid or sample.round is not None
         if wait.in_rounds and sample.round is None:
             return 0
-        if wait.by_peers and sample.round is None and not _are_ended_by_a_peer(sample, slept):
+        is_by_peers = wait.by_peers and sample.round is None
+        if is_by_peers and not (_are_ended_by_a_peer(sample, slept) or _are_on_a_peer(slept)):
             return 0
         if wait.reason == "unknown" and sample.round is None:
             slept = [sleep for sleep in slept if sleep.stack]
@@ -147,6 +164,12 @@ def _are_ended_by_a_peer(sample: Sample, slept: list[Sleep]) -> bool:
     return 2 * waker.ns >= sum(sleep.ns for sleep in slept)
 
 
+def _are_on_a_peer(slept: list[Sleep]) -> bool:
+    """Whether nearly all were polls of one file: a connection to a server, or a stopped process."""
+    file = main_file(slept)
+    return file is not None and file.is_sure and (file.file.is_client or file.is_stopped)
+
+
 def _known_locks_ns(thread: Thread) -> int:
     return sum(wait.ns for wait in thread.lock_waits)
 
@@ -184,9 +207,11 @@ def _say(case: Case, wait: Wait) -> Statement:
             )
             details += [_AT_SAFEPOINTS] if is_safepoint else []
             advice = _SAFEPOINT_ADVICE if is_safepoint else where_from(sample, _WHERE_WOKEN)
-        details += waker_story(sample, waker.tid, waker.ns)
-    elif wait.reason == "futex" and not among_locks and is_python(sample):
-        details += switches(case, slept)
+        story = waker_story(sample, waker.tid, waker.ns)
+        details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
+    elif wait.reason == "futex" and not among_locks:
+        details += switches(case, slept) if is_python(sample) else ()
+        details += awaited_thread(case)
     around = sample.system_state
     if wait.reason == "file_lock" and around is not None and around.lock_holder is not None:
         holder, pid = around.lock_holder
@@ -208,14 +233,27 @@ def _say(case: Case, wait: Wait) -> Statement:
         advice = _CHAINS
     if advice is None and slept and all(map(_opens_fifo, slept)):
         advice = _OPEN_FIFO
+    if file is None and wait.reason == "socket_receive" and advice is None:
+        advice = look_for_whom(sample, thread)
     is_wanted = asked is not None or (file is not None and file.is_stopped)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
     is_idleness = is_idleness and not is_wanted
     if is_idleness and 2 * wanted_ns < case.lost_ns:
-        details += work_unknown(sample, thread, in_futex=wait.reason == "futex")
+        # A wait for the interpreter is one for a lock.
+        may_lock = wait.reason == "futex" and AS_WITH_GIL not in details
+        *title, unknown = work_unknown(sample, thread, in_futex=wait.reason == "futex")
+        details += [*title, unknown] if may_lock or wait.reason != "futex" else title
     claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
     return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
+
+
+def look_for_whom(sample: Sample, thread: Thread) -> str | None:
+    """Advise what may show whom the main thread of one process waits for."""
+    is_main = thread.tid == sample.target.pid and sample.processes == 1
+    if thread.chain is not None or not is_main or sample.round is not None:
+        return None
+    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:

@@ -1,21 +1,32 @@
 """The rule on wait chains: what the thread at their root did, whoever was asked in between."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
-from kernel_delay.analysis.verdict.formatting import length, lock_advice, name, share
+from kernel_delay.analysis.verdict.chain_parts import (
+    NAMED_SHARE,
+    activity,
+    by_state,
+    key_of,
+    of_main_process,
+    sum_ns,
+)
+from kernel_delay.analysis.verdict.formatting import (
+    chain_thread,
+    length,
+    lock_advice,
+    name,
+    share,
+)
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, PHRASES, WANTED, main_file
-from kernel_delay.model import ChainPart, ChainState, Sample, SleepReason, Thread, Who
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE, handed_over
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
+from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, Thread, Who
 
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
 
-# Another state of the root is named from that part on, and a call.
-NAMED_SHARE = 0.1
+IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
 
 # Calls that are named.
 MOST_CALLS = 2
@@ -34,53 +45,30 @@ _ADVICE: dict[ChainState, str] = {
     "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
-_LOOK_AT = "To see what it does: kernel-delay -p {pid}"
+
+LOOK_AT = "To see what it does:"
+"""Begins the advice to measure the process at the end of a chain."""
+
+_LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}}"
 
 
 def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
-    """The parts whose root is the thread that was at the root most, the longest first.
+    """The parts with the root that was waited for most, the longest first.
 
-    None where it is not known, too little of the waits, or the process's own and asked directly:
-    other rules have the threads of one process.
+    The root is a thread, or several threads of one process. None where it is not known, too little
+    of the waits, or the process's own and asked directly: other rules have the threads of one
+    process.
     """
     if thread.chain is None:
         return ()
-    parts_of: dict[int, list[ChainPart]] = defaultdict(list)
-    for part in thread.chain.parts:
-        if part.threads and part.state != "unknown":
-            parts_of[part.threads[-1].tid].append(part)
-    parts = max(parts_of.values(), key=sum_ns, default=[])
-    if not parts or sum_ns(parts) < LEAST_SHARE * thread.chain.ns:
+    known = [part for part in thread.chain.parts if part.threads and part.state != "unknown"]
+    least_ns = LEAST_SHARE * thread.chain.ns
+    parts = of_main_process(sample, known, least_ns)
+    if sum_ns(parts) < least_ns:
         return ()
     threads = parts[0].threads
     is_own = all(each.pid == sample.target.pid for each in threads)
-    return () if is_own and len(threads) < 2 else _by_state(parts)
-
-
-def _by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
-    """What the root did, the longest first: each has the object and the way of its longest part."""
-    found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
-    for part in parts:
-        found[part.state, part.reason].append(part)
-    return sorted(map(_as_one, found.values()), key=lambda part: -part.ns)
-
-
-def _as_one(parts: Sequence[ChainPart]) -> ChainPart:
-    """One part for those of a state. Who had the CPU is named if that is so for half of it."""
-    ns = sum_ns(parts)
-    main = max(parts, key=lambda part: (_object(part), part.ns))
-    if main.state == "runnable" and 2 * main.ns < ns:
-        main = replace(main, by=None)
-    return replace(main, ns=ns)
-
-
-def _object(part: ChainPart) -> bool:
-    return (part.by or part.cgroup or part.device) is not None
-
-
-def sum_ns(parts: Sequence[ChainPart]) -> int:
-    """Return how long the parts are in all, in ns."""
-    return sum(part.ns for part in parts)
+    return () if is_own and len(threads) < 2 else by_state(parts)
 
 
 def _is_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> bool:
@@ -124,45 +112,35 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
     return 0
 
 
-def _did(part: ChainPart) -> str:
-    by = f"{part.by.name} ({part.by.tid})" if part.by is not None else None
-    if part.state == "throttled":
-        return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
-    if part.state == "frozen":
-        return f"was frozen by the cgroup {part.cgroup}" if part.cgroup else "was frozen"
-    if part.state == "stopped":
-        return f"was stopped by {by}" if by else "was stopped"
-    if part.state == "runnable":
-        return f"had no CPU, which most often {by} had," if by else "had no CPU"
-    if part.state == "blocked":
-        if part.reason == "clock":
-            return "slept on a timer"
-        if part.device is not None and part.reason in PHRASES:
-            return f"waited for {PHRASES[part.reason]}, of the device {part.device},"
-        return f"waited for {PHRASES[part.reason]}" if part.reason in PHRASES else "slept"
-    return "was on a CPU"
-
-
 def _say(case: Case) -> Statement:
     thread = case.thread
     assert thread.chain is not None
     parts = _of_main_root(case.sample, thread)
-    main, *others = parts
+    main = parts[0]
     root = main.threads[-1]
-    claim = f"{root.name} ({root.tid}) {_did(main)} while {name(case.sample, thread)} waited"
+    own = case.sample.target.pid
+    who, it = (chain_thread(root, own), "it" if root.tid else "them")
+    claim = f"{who} {activity(main)} while {name(case.sample, thread)} waited for {it}"
     look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
     advice = _ADVICE.get(main.state, look_at)
     if main.traced:
         advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
+    # What it does itself is in this report.
+    advice = None if advice == _LOOK_AT and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
-    unknown = () if is_wanted else (work_unknown_of(thread),)
+    unknown = () if is_wanted else work_unknown_of(case.sample, thread)
     return Statement(
-        f"{claim} for it{calls_of(thread)}",
+        f"{claim}{calls_of(thread)}",
         _WHO[main.state],
-        {"root_tid": root.tid, "hops": len(main.threads), "waited_ns": thread.chain.ns},
-        (*_chain(thread, main), *_further(thread, others), *unknown),
+        {
+            **({"root_tid": root.tid} if root.tid else {}),
+            "root_pid": root.pid,
+            "hops": len(main.threads),
+            "waited_ns": thread.chain.ns,
+        },
+        (*_chain(case.sample, thread, main), *_further(thread, parts, own), *unknown),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
@@ -171,14 +149,20 @@ def _say(case: Case) -> Statement:
     )
 
 
-def work_unknown_of(thread: Thread) -> str:
-    """Say that who waited may have been idle, as a server that no client asks is."""
-    return f"Whether {thread.name} ({thread.tid}) had work is not known."
+def work_unknown_of(sample: Sample, thread: Thread) -> tuple[str, ...]:
+    """Say that who waited may have been idle, as a server that no client asks is.
+
+    Who waits to hand something over has work: then to whom is said, if that is known.
+    """
+    handed = handed_over(sample, thread)
+    if handed is not None:
+        return handed
+    return (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
 
 
 def _root_of(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
-    return parts[0].threads[-1].tid if parts else 0
+    return key_of(parts[0].threads[-1]) if parts else 0
 
 
 def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
@@ -188,32 +172,53 @@ def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
         yield f"wait_{sleep.reason}", thread.tid
 
 
-def _chain(thread: Thread, main: ChainPart) -> Iterator[str]:
+def _chain(sample: Sample, thread: Thread, main: ChainPart) -> Iterator[str]:
     assert thread.chain is not None
     waited = length(thread.chain.ns)
     yield f"That is {share(main.ns, thread.chain.ns)} of the {waited} that it waited in all."
-    yield from way(thread, main)
+    yield from way(sample, thread, main.threads)
 
 
-def way(thread: Thread, main: ChainPart) -> Iterator[str]:
+def way(sample: Sample, thread: Thread, threads: Sequence[ChainThread]) -> Iterator[str]:
     """All hops of a part, if there are several."""
-    if len(main.threads) > 1:
-        hops = " → ".join(f"{each.name} ({each.tid})" for each in main.threads)
+    if len(threads) > 1:
+        own = sample.target.pid
+        hops = " → ".join(chain_thread(each, own) for each in threads)
         yield f"The chain: {thread.name} ({thread.tid}) → {hops}."
 
 
-def _further(thread: Thread, others: Sequence[ChainPart]) -> Iterator[str]:
+def _further(thread: Thread, parts: Sequence[ChainPart], own: int) -> Iterator[str]:
     """What the root did besides, and what is not known."""
     assert thread.chain is not None
+    main, *others = parts
+    root = main.threads[-1]
     least_ns = NAMED_SHARE * thread.chain.ns
-    named = [f"{_did(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][:2]
+    named = [f"{activity(each)} for {length(each.ns)}" for each in others if each.ns >= least_ns][
+        :2
+    ]
     if named:
-        yield f"Besides, the root {' and '.join(named)}."
-    unknown_ns = sum(part.ns for part in thread.chain.parts if part.state == "unknown")
+        yield f"Besides, {'the root' if root.tid else 'they'} {' and '.join(named)}."
+    all_ns = sum_ns([part for part in thread.chain.parts if _is_of_process(part, root)])
+    if root.tid and root.pid != own and all_ns - sum_ns(parts) >= least_ns:
+        process = f"{root.process or root.name} ({root.pid})"
+        yield f"In all it waited for threads of {process} for {length(all_ns)}."
+    unknown = [part for part in thread.chain.parts if part.state == "unknown"]
+    of_root = [part for part in unknown if part.threads and part.threads[-1].pid == root.pid]
+    of_root_ns = sum_ns(of_root)
+    if of_root_ns >= least_ns:
+        process = f"{root.process or root.name} ({root.pid})"
+        waited = f"It also waited for {process} for {length(of_root_ns)}"
+        yield f"{waited}; the root of that wait is not known."
+    unknown_ns = sum_ns(unknown) - of_root_ns
     if unknown_ns >= least_ns:
         yield f"For {length(unknown_ns)} it is not known whom it waited for."
     if thread.chain.is_bounded:
         yield "Not all threads were followed: there were too many, or too many hops."
+
+
+def _is_of_process(part: ChainPart, root: ChainThread) -> bool:
+    """Whether a thread of the process of the root is at the end, and what it did is known."""
+    return bool(part.threads) and part.state != "unknown" and part.threads[-1].pid == root.pid
 
 
 WAIT_CHAIN = Rule(
@@ -221,8 +226,9 @@ WAIT_CHAIN = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_lost_ns,
     say=_say,
-    measures="The activity of the root of a wait chain (`--chains`).",
-    limits="Does not detect for whom a server works.",
+    measures="The activity of the root of a wait chain (`--chains`). A root is a thread, or threads"
+    " of one process, that half of the waits were for.",
+    limits=f"Does not detect for whom a server works. {IDLENESS_COUNTS}",
     remark=True,
     lost_to=_root_of,
 )

@@ -145,12 +145,16 @@ class MainFile(Struct, frozen=True):
         ns: How long those were waited on, in ns.
         slept_ns: How long all waits were, in ns.
         writes: They were to write.
+        client_ns: How long waits were for answers from the address of its other end, in ns, also on
+            connections that were over when they were looked at: who had the other end of these is
+            not known.
     """
 
     file: SleepFile
     ns: int
     slept_ns: int
     writes: bool
+    client_ns: int = 0
 
     @property
     def is_sure(self) -> bool:
@@ -197,7 +201,7 @@ class MainFile(Struct, frozen=True):
 
     def requests(self, thread: Thread, waits: int) -> str | None:
         """Say that the thread sent about one request for each wait for an answer, if it did."""
-        if not self.file.is_client or self.writes or not self.is_sure:
+        if not self.file.is_client or self.writes or self.client_ns < SURE_SHARE * self.slept_ns:
             return None
         sent = max(
             (call for call in thread.syscalls if call.name in WRITES),
@@ -211,6 +215,9 @@ class MainFile(Struct, frozen=True):
 
     def blamed(self, sample: Sample, who: Who, advice: str | None) -> tuple[Who, str | None]:
         """Who causes the wait, and what helps."""
+        if self.file.is_client and who == "program":
+            # A poll of one connection is no choice among several.
+            who = "other-process"
         if self.peer is None or self.peer.pid == sample.target.pid:
             return who, advice
         if self.peer.stopped:
@@ -224,6 +231,8 @@ class MainFile(Struct, frozen=True):
             return None
         if reason == "pipe":
             return f"room in the pipe to {other}" if self.writes else f"the pipe from {other}"
+        if reason in ("poll", "epoll"):
+            return f"events on the {name} {'with' if self.file.kind == 'pipe' else 'to'} {other}"
         if reason == "socket_receive":
             return f"data on the {name} from {other}"
         if reason == "socket_send":
@@ -260,6 +269,7 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
     """
     ns_of: dict[tuple[object, ...], int] = {}
     longest: dict[tuple[object, ...], Sleep] = {}
+    as_client: dict[str | None, int] = {}
     for sleep in slept:
         if sleep.file is None or sleep.file.kind == "unknown":
             continue
@@ -267,6 +277,8 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
         whose = file.peers or file.peer_address or (file.name, file.inode)
         key = file.kind, writes, whose
         ns_of[key] = ns_of.get(key, 0) + sleep.ns
+        if file.is_client and not writes:
+            as_client[file.peer_address] = as_client.get(file.peer_address, 0) + sleep.ns
         if key not in longest or longest[key].ns < sleep.ns:
             longest[key] = sleep
     slept_ns = sum(sleep.ns for sleep in slept)
@@ -275,4 +287,5 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
         return None
     sleep = longest[most]
     assert sleep.file is not None
-    return MainFile(sleep.file, ns_of[most], slept_ns, sleep.syscall in WRITES)
+    client_ns = as_client.get(sleep.file.peer_address, 0)
+    return MainFile(sleep.file, ns_of[most], slept_ns, sleep.syscall in WRITES, client_ns)

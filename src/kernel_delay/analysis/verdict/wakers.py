@@ -21,25 +21,28 @@ class MainWaker(Struct, frozen=True):
     ended: str
     ns: int
 
-    def text(self, sample: Sample) -> str:
-        """What they did, as a part of the wait: a sentence."""
+    def text(self, sample: Sample, time: str = "that time") -> str:
+        """What they did, as a part of the wait, which `time` calls: a sentence."""
         if self.threads > 1:
             who = f"{self.threads} threads called {self.comm}"
         else:
             who = f"{self.comm} ({self.tid})"
-        return f"{who}{_of_process(sample, self.pid)} ended {self.ended} of that time."
+        return f"{who}{_of_process(sample, self.pid, self.tid)} ended {self.ended} of {time}."
 
 
-def _of_process(sample: Sample, pid: int) -> str:
+def _of_process(sample: Sample, pid: int, tid: int) -> str:
+    """Which process a thread is of; nothing of the one with the number of its process."""
     if pid == sample.target.pid:
         return " of the same process"
-    return f" of process {pid}" if pid else ""
+    return f" of process {pid}" if pid not in (0, tid) else ""
 
 
-def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> tuple[int, str] | None:
+def most_frequent_waker(
+    sample: Sample, slept: Sequence[Sleep], where: str = ""
+) -> tuple[int, str] | None:
     """Return the thread that ended most of the waits, by number, and a sentence on it.
 
-    None if no thread is known to have ended one.
+    None if no thread is known to have ended one. `where` the waits were stands behind "woke it".
     """
     counts: dict[tuple[str, int, int], int] = {}
     for waker in (waker for sleep in slept for waker in sleep.wakers):
@@ -51,19 +54,24 @@ def most_frequent_waker(sample: Sample, slept: Sequence[Sleep]) -> tuple[int, st
     (comm, tid, pid), count = max(counts.items(), key=lambda each: (each[1], -each[0][1]))
     often = "once" if count == 1 else f"{count:,} times"
     most = " most often" if len(counts) > 1 else ""
-    return tid, f"{comm} ({tid}){_of_process(sample, pid)} woke it{most}, {often}."
+    return tid, f"{comm} ({tid}){_of_process(sample, pid, tid)} woke it{where}{most}, {often}."
 
 
-def last_waker(sample: Sample, slept: Sequence[Sleep], named: int) -> tuple[str, ...]:
+def last_waker(
+    sample: Sample, slept: Sequence[Sleep], named: int, where: str = ""
+) -> tuple[str, ...]:
     """Say which thread ended the newest wait, unless it is the one that is named already.
 
-    Nothing if that is not known, or was an interrupt.
+    Nothing if that is not known, or was an interrupt. `where` the waits were stands behind "woke
+    it".
     """
     wakers = [waker for sleep in slept for waker in sleep.wakers]
     last = next((w for w in wakers if w.woke_last and w.kind == "thread" and w.tid), None)
     if last is None or last.tid == named:
         return ()
-    return (f"{last.comm} ({last.tid}){_of_process(sample, last.pid)} woke it last.",)
+    return (
+        f"{last.comm} ({last.tid}){_of_process(sample, last.pid, last.tid)} woke it{where} last.",
+    )
 
 
 def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:

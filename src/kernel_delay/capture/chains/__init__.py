@@ -14,20 +14,23 @@ from msgspec.structs import replace
 from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
+from kernel_delay.capture.chains.parts import exact_parts
 from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
 from kernel_delay.capture.chains.states import ThreadStates, Was
+from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC, title_of
+from kernel_delay.host.target import PROC, read_comm, title_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
     ChainPart,
     ChainThread,
     HeldProcess,
+    SleepFile,
     Thread,
     WaitChain,
 )
@@ -40,9 +43,6 @@ MOST_WAKERS = 4096
 
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
-
-# Of a thread's chain: the longest are kept, and the others are added up as not known.
-MOST_PARTS = 16
 
 
 class Follower:
@@ -57,8 +57,8 @@ class Follower:
         self._wakers: dict[int, ChainThread] = {}
         self._held_by = HeldBy()
         self._siblings = Siblings()
-        # Titles of processes; a window long.
-        self._titles: dict[int, str | None] = {}
+        # Names and titles of processes; a window long.
+        self._titles: dict[int, tuple[str, str | None]] = {}
         # Processes that were asleep when they began to be followed.
         self._slept: set[int] = set()
         # Children of measured processes, which are measured too.
@@ -141,6 +141,11 @@ class Follower:
                     found.add(pid)
         self._slept.clear()
         return found
+
+    @property
+    def files(self) -> Mapping[FileKey, SleepFile]:
+        """What threads were seen to sleep on since the last window, also what is closed by now."""
+        return self._peers.files
 
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
@@ -271,8 +276,9 @@ class Follower:
             known = ChainThread(tid, states.process, states.name)
         pid = known.pid
         if pid and pid not in self._titles:
-            self._titles[pid] = title_of(pid)
-        return replace(known, title=self._titles.get(pid))
+            self._titles[pid] = _comm(pid), title_of(pid)
+        comm, title = self._titles.get(pid, ("", None))
+        return replace(known, process=comm, title=title)
 
     def _take_events(self) -> None:
         for event in self._programs.events():
@@ -351,6 +357,13 @@ def _threads_of(pid: int) -> list[int]:
     return []
 
 
+def _comm(pid: int) -> str:
+    """The name of a process; empty: it is gone."""
+    with suppress(OSError):
+        return read_comm(PROC / str(pid))
+    return ""
+
+
 def _is_of_kernel(pid: int) -> bool:
     """Whether it is a thread of the kernel's, which has no program."""
     try:
@@ -358,24 +371,3 @@ def _is_of_kernel(pid: int) -> bool:
     except OSError:
         return True
     return False
-
-
-def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:
-    """Return the parts so that they add up to what was charged as blocked.
-
-    Both read the clock at the same events, one just after the other. What is left is not known.
-    """
-    parts = sorted(found.items(), key=itemgetter(1), reverse=True)
-    kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
-    left_ns = blocked_ns - sum(ns for _, ns in kept)
-    while left_ns < 0:
-        part, ns = kept[0]
-        taken_ns = min(ns, -left_ns)
-        kept[0] = part, ns - taken_ns
-        left_ns += taken_ns
-        kept.sort(key=itemgetter(1), reverse=True)
-    kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
-    return tuple(replace(part, ns=ns) for part, ns in kept if ns)
-
-
-_NOT_KNOWN = ChainPart((), "unknown", 0)

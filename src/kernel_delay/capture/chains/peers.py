@@ -48,6 +48,7 @@ class Peers:
         self._hops = hops
         self._unix_sockets = unix_sockets
         self._peers: dict[FileKey, tuple[int, ...]] = {}
+        self.files: dict[FileKey, SleepFile] = {}
         self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
         self._awaited: dict[int, int] = {}
         # Of FUSE file systems, by their devices; a window long.
@@ -63,6 +64,8 @@ class Peers:
         """Forget threads without states, and who was not to be found: may be by the next window."""
         self._accepts = {tid: each for tid, each in self._accepts.items() if tid in states}
         self._peers = {key: pids for key, pids in self._peers.items() if pids}
+        # What lasts was not asked for again.
+        self.files = {key: each for key, each in self.files.items() if key in self._peers}
         self._servers.clear()
 
     def forget(self, unused: set[int]) -> None:
@@ -83,6 +86,7 @@ class Peers:
         """The processes that threads were seen to wait for since, and how many hops away."""
         asked, self._asked = self._asked, {}
         files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
+        self._keep(files)
         for key in asked:
             self._peers[key] = _peers(files.get(key))
             for pid in self._peers[key]:
@@ -117,6 +121,7 @@ class Peers:
             key: (tid, "poll") for tid, each in watched.items() for key in each
         }
         files = find_files(keys, self._unix_sockets, self._hops) if keys else {}
+        self._keep(files)
         for tid, own in watched.items():
             polling = states[tid]
             peers = [_peers(files.get(key)) for key in own]
@@ -128,6 +133,13 @@ class Peers:
             if pid:
                 polling.judge(pid)
                 self.note_peer(polling.process, pid)
+
+    def _keep(self, files: Mapping[FileKey, SleepFile]) -> None:
+        """Keep what files of measured processes are, whose connections may be over soon."""
+        if len(self.files) < MOST_PLACES:
+            self.files |= {
+                key: each for key, each in files.items() if self._hops.get(key.process) == 0
+            }
 
     def _asked_server(self, files: Sequence[SleepFile]) -> int:
         """The one process that a server asked for its client; 0: not known.

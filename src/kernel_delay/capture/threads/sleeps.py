@@ -18,7 +18,7 @@ from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
 from kernel_delay.capture.threads.thread_stats import syscall_of
-from kernel_delay.host.kernel_names import FILE_CALLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS, FILE_CALLS
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sleep, SleepFile, SleepReason, Thread, Waker, WakerKind
 
@@ -150,6 +150,8 @@ def _place(stacks: SleepStacks, stack: int, syscall: int, uninterruptible: int) 
     return _place_of(stacks.names(stack), syscall, bool(uninterruptible))
 
 
+_ON_FILES = frozenset((*FILE_CALLS, *ARRAY_POLLS))
+
 PLACES_REMEMBERED = 1024
 """As many as there are stacks: threads of one program sleep in few places."""
 
@@ -163,7 +165,7 @@ def _place_of(names: tuple[str, ...], syscall: int, uninterruptible: bool) -> _P
 
 def _on_file(place: _Place, syscall: int, file: int) -> _Place:
     """The place with the file, unless the call has none, or its arguments are elsewhere."""
-    has_file = file and place.syscall in FILE_CALLS and not syscall & lib.COMPAT_SYSCALL
+    has_file = file and place.syscall in _ON_FILES and not syscall & lib.COMPAT_SYSCALL
     return replace(place, file=file) if has_file else place
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.host._files import ffi, lib
-from kernel_delay.host.kernel_names import FILE_POLLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -300,7 +300,7 @@ def watched_now(pid: int, tid: int) -> list[int]:
         if name in EPOLLS:
             found = watched_by_epoll(process, int(words[1], 16))
             return found if len(found) <= MOST_WATCHED else []
-        count = int(words[2], 16) if name in FILE_POLLS else 0
+        count = int(words[2], 16) if name in ARRAY_POLLS else 0
         if not 0 < count <= MOST_WATCHED:
             return []
         with (process / "mem").open("rb") as memory:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import kept_ns, time_parts
+from kernel_delay.analysis.verdict.formatting import chain_thread
 from kernel_delay.model import (
     ChainPart,
     CpuTaker,
@@ -251,7 +252,7 @@ _DRAWN_AS = {"running": "user", "runnable": "ready", "unknown": "unaccounted"}
 
 
 def _chain_row(part: ChainPart) -> ChainRow:
-    way = tuple(f"{printable(each.name)} ({each.tid})" for each in part.threads)
+    way = tuple(printable(chain_thread(each)) for each in part.threads)
     return ChainRow(way, _DRAWN_AS.get(part.state, part.state), root_state(part), part.ns)
 
 

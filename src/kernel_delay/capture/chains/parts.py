@@ -1,0 +1,61 @@
+"""The parts of a thread's waits that are kept: they add up to its blocked time."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+
+from msgspec.structs import replace
+
+from kernel_delay.model import ChainPart, ChainThread
+
+# Of a thread's chain: the longest are kept, and the others are added up as not known.
+MOST_PARTS = 16
+
+# With more, so many keep their threads. The others of a process are added up.
+MOST_OF_THREADS = MOST_PARTS // 2
+
+_NOT_KNOWN = ChainPart((), "unknown", 0)
+
+
+def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:
+    """Return the parts so that they add up to what was charged as blocked.
+
+    Both read the clock at the same events, one just after the other. What is left is not known.
+    """
+    parts = sorted(found.items(), key=itemgetter(1), reverse=True)
+    if len(parts) > MOST_PARTS:
+        parts = _by_process(parts)
+    kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
+    left_ns = blocked_ns - sum(ns for _, ns in kept)
+    while left_ns < 0:
+        part, ns = kept[0]
+        taken_ns = min(ns, -left_ns)
+        kept[0] = part, ns - taken_ns
+        left_ns += taken_ns
+        kept.sort(key=itemgetter(1), reverse=True)
+    kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
+    return tuple(replace(part, ns=ns) for part, ns in kept if ns)
+
+
+def _by_process(parts: list[tuple[ChainPart, int]]) -> list[tuple[ChainPart, int]]:
+    """Add up short parts whose threads are of the same processes, the longest sum first.
+
+    A server may have a thread for each connection.
+    """
+    added = Counter(dict(parts[:MOST_OF_THREADS]))
+    for each, ns in parts[MOST_OF_THREADS:]:
+        part = each
+        threads = tuple(_processes(part.threads))
+        if threads != part.threads:
+            part = ChainPart(threads, part.state, 0, part.reason, gap=part.gap)
+        added[part] += ns
+    return added.most_common()
+
+
+def _processes(threads: tuple[ChainThread, ...]) -> Iterator[ChainThread]:
+    """Yield the threads, with 0 for each ID that is not that of its process."""
+    for each in threads:
+        if not each.pid or each.tid == each.pid:
+            yield each
+        else:
+            yield replace(each, tid=0, name=each.process or each.name)
