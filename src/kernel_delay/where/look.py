@@ -32,6 +32,7 @@ from kernel_delay.symbols import (
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import PythonStack
+from kernel_delay.symbols.python.threads import ThreadPointers
 from kernel_delay.where import (
     Holder,
     ProcessPosition,
@@ -183,8 +184,8 @@ def _look_until_still(
     looked: dict[int, _Looked] = {}
     before = standing.threads()
     for _ in range(MOST_LOOKS):
-        for looker in lookers.values():
-            looker.note()
+        for pid, looker in lookers.items():
+            looker.note([thread for thread in before if thread.process == pid])
         names = _own_names(before)
         looked = {
             thread.tid: lookers[thread.process].look(thread, names[thread.process])
@@ -254,10 +255,10 @@ class _Process:
     ) -> None:
         self._closing.close()
 
-    def note(self) -> None:
-        """Note which threads run Python, before they are looked at."""
+    def note(self, threads: Iterable[StandingThread]) -> None:
+        """Note which of the threads run Python, before they are looked at."""
         if self._space is not None:
-            self._python.note()
+            self._python.note(_thread_pointers(threads))
 
     def look(self, thread: StandingThread, names: OwnNames) -> _Looked:
         """Read what the thread's program has; quickly, as it may run again."""
@@ -361,6 +362,17 @@ class _Process:
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
         )
+
+
+def _thread_pointers(threads: Iterable[StandingThread]) -> ThreadPointers:
+    own_tids: dict[int, int] = {}
+    leader = 0
+    for thread in threads:
+        if thread.thread_pointer:
+            own_tids[thread.thread_pointer] = thread.own_tid
+        if thread.tid == thread.process:
+            leader = thread.thread_pointer
+    return ThreadPointers(own_tids, leader)
 
 
 def _call_name(thread: StandingThread) -> str:

@@ -12,6 +12,7 @@ from kernel_delay.symbols.python.interpreter import find_interpreter
 from kernel_delay.symbols.python.threads import (
     MOST_THREADS,
     READING_S,
+    ThreadPointers,
     Threads,
     ThreadsError,
 )
@@ -67,12 +68,16 @@ class PythonThreads:
         else:
             self._threads = Threads(found, found.layout, memory.read)
 
-    def note(self) -> None:
-        """Note which threads there are now."""
+    def note(self, pointers: ThreadPointers | None = None) -> None:
+        """Note which threads there are now.
+
+        Args:
+            pointers: The thread pointers of the process. None: not known.
+        """
         if self._threads is None:
             return
         try:
-            self._threads.note()
+            self._threads.note(pointers)
         except ThreadsError:
             self._remark = self._unknown
         else:

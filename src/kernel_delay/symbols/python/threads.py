@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
@@ -10,7 +10,14 @@ from msgspec import Struct
 from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import Interpreter
 from kernel_delay.symbols.python.layouts import Layout
-from kernel_delay.symbols.python.objects import POINTER_BYTES, Code, Objects, Read, word_in
+from kernel_delay.symbols.python.objects import (
+    POINTER_BYTES,
+    Code,
+    Objects,
+    Read,
+    int_in,
+    word_in,
+)
 
 MOST_INTERPRETERS = 256
 MOST_THREADS = 4096
@@ -25,17 +32,38 @@ MOST_READS = 4
 READING_S = 5.0
 """How long the frames of all threads of a process are read."""
 
+LARGEST_PTHREAD = 4096
+"""Bytes from what pthread_self() returns to the thread pointer. On x86-64 both are the same. On
+arm64 the structure of the thread is between them, some 2 KiB in glibc (struct pthread). Two threads
+are further apart: each has its stack."""
+
 # _PyStackRef has flags in the lowest bits: Include/internal/pycore_stackref.h (3.14). Objects
 # are aligned to 16 bytes.
 _TAGS = 3
+
+
+_UNKNOWN_TID = 0
+"""Of a thread that began after the thread pointers were noted."""
 
 
 class ThreadsError(Exception):
     """The interpreter's threads can't be found: its memory does not fit together."""
 
 
+class ThreadPointers(Struct, frozen=True):
+    """The thread pointers of a process, as FS base on x86-64 and TPIDR_EL0 on arm64.
+
+    Attributes:
+        own_tids: The thread IDs that the process itself knows, by the thread pointers.
+        leader: The thread pointer of the first thread. 0: not known.
+    """
+
+    own_tids: Mapping[int, int]
+    leader: int = 0
+
+
 class _RawFrame(Struct, frozen=True):
-    """A _PyInterpreterFrame: where it is, its code object, the instruction, and what it ends."""
+    """A frame: where it is, its code object, the instruction, and whether it ends a call."""
 
     address: int
     executable: int
@@ -58,39 +86,66 @@ class Threads:
         self._layout = layout
         self._read = read
         self._objects = Objects(read, layout, interpreter.code_type)
+        self._frame_type = interpreter.frame_type
         self._frame_bytes = POINTER_BYTES + max(
             layout.executable, layout.previous, layout.instruction, layout.entry
         )
         self._states: dict[int, list[int]] = {}
         self._left_s = READING_S
 
-    def note(self) -> None:
+    def note(self, pointers: ThreadPointers | None = None) -> None:
         """Note which threads there are now.
 
         The list can change while it is read. A walk that leads elsewhere is made again, and the
         walk that found most counts.
 
+        Args:
+            pointers: The thread pointers. Before 3.11 no thread is known without them.
+
         Raises:
-            ThreadsError: The memory does not fit together: nothing in the list is a thread.
+            ThreadsError: The memory does not fit together: nothing in the list is a thread, or
+                before 3.11 nothing in it has one of the thread pointers.
         """
         self._states = {}
+        own_tids = self._by_pthread(pointers or ThreadPointers({}))
         for _ in range(MOST_READS):
-            found, is_whole = self._walk()
+            found, is_whole = self._walk(own_tids)
             if sum(map(len, found.values())) > len(self):
                 self._states = found
             if is_whole:
-                return
-        if not self._states:
+                break
+        else:
+            if not self._states:
+                raise ThreadsError
+        if self._layout.native_thread_id is None and set(self._states) == {_UNKNOWN_TID}:
             raise ThreadsError
 
-    def _walk(self) -> tuple[dict[int, list[int]], bool]:
+    def _by_pthread(self, pointers: ThreadPointers) -> dict[int, int]:
+        """The thread IDs by what pthread_self() returns; empty if the thread states have them.
+
+        The first thread of the interpreter is the first of the process, as a rule. Its two
+        addresses then say how far both are apart in all threads.
+        """
+        if self._layout.native_thread_id is not None:
+            return {}
+        apart = pointers.leader - self._objects.word(self._runtime + self._layout.main_thread)
+        if not pointers.leader or not 0 <= apart < LARGEST_PTHREAD:
+            apart = 0
+        return {pointer - apart: tid for pointer, tid in pointers.own_tids.items()}
+
+    def _walk(self, own_tids: Mapping[int, int]) -> tuple[dict[int, list[int]], bool]:
         """The thread states by the thread IDs; whether all of them are thread states."""
         layout = self._layout
         found: dict[int, list[int]] = defaultdict(list)
         for state, interpreter in islice(self._all_states(), MOST_THREADS):
             if self._objects.word(state + layout.thread_interpreter) != interpreter:
                 return found, False
-            found[self._objects.word(state + layout.native_thread_id)].append(state)
+            if layout.native_thread_id is not None:
+                tid = self._objects.word(state + layout.native_thread_id)
+            else:
+                pthread = self._objects.word(state + layout.thread_id)
+                tid = own_tids.get(pthread, _UNKNOWN_TID)
+            found[tid].append(state)
         return found, True
 
     def __len__(self) -> int:
@@ -175,14 +230,26 @@ class Threads:
             content = self._read(address, self._frame_bytes)
             if address in passed or len(content) < self._frame_bytes:
                 return frames, "broken"
+            if not self._is_frame(content):
+                return frames, "broken"
             passed.add(address)
             executable = word_in(content, layout.executable) & ~_TAGS
-            instruction = word_in(content, layout.instruction)
+            if layout.instruction_bytes is None:
+                instruction = word_in(content, layout.instruction)
+            else:
+                instruction = int_in(content, layout.instruction)
             is_entry = content[layout.entry] >= layout.entry_from
             frames.append(_RawFrame(address, executable, instruction, is_entry))
             functions += layout.entry_is_function or not is_entry
             address = word_in(content, layout.previous)
         return frames, "whole"
+
+    def _is_frame(self, content: bytes) -> bool:
+        """Whether it is a frame: before 3.11 it is an object with a type."""
+        layout = self._layout
+        if layout.instruction_bytes is None or self._frame_type is None:
+            return True
+        return word_in(content, layout.type) == self._frame_type
 
     def _calls(self, frames: list[_RawFrame]) -> tuple[tuple[tuple[PythonFrame, ...], ...], bool]:
         """The frames of each call of the interpreter; whether all are frames."""
