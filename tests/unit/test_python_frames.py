@@ -5,7 +5,7 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
@@ -51,13 +51,9 @@ from kernel_delay.where.python_frames import (
     PythonThreads,
     joined,
 )
+from tests.unit.made_python import HEX_3_9, HEX_3_10, HEX_3_11, HEX_3_12, Made
 
 Read = Callable[[int, int], bytes]
-
-HEX_3_9 = 0x030912F0
-HEX_3_10 = 0x030A0DF0
-HEX_3_11 = 0x030B07F0
-HEX_3_12 = 0x030C01F0
 
 needs_known_version = pytest.mark.skipif(
     layout_of(sys.hexversion, b"") is None, reason="this Python has a table of its own"
@@ -225,91 +221,6 @@ def read_all(layout: Layout, read: Read) -> None:
             assert found is None or len(found.frames) <= MOST_FRAMES
 
 
-class Made:
-    """The memory of a process that was made up, with the structures of CPython 3.12 or older."""
-
-    RUNTIME, INTERPRETER, STATE, C_FRAME = 0x1000, 0x2000, 0x3000, 0x4000
-    FRAMES, CODES, TYPE, TID = 0x10000, 0x20000, 0x5000, 77
-    FRAME_TYPE, PTHREAD = 0x5100, 0x7F00_0000_1000
-
-    def __init__(self, frames: Sequence[str], layout: Layout | None = None) -> None:
-        """The innermost frame first; "" is one that begins a call in C."""
-        self.layout = layout or LAYOUTS[1]
-        self.pointers = ThreadPointers({self.PTHREAD: self.TID}, leader=self.PTHREAD)
-        self.reads = 0
-        self.words: dict[int, int] = {}
-        self.texts: dict[int, bytes] = {}
-        layout = self.layout
-        self.words[self.RUNTIME + layout.interpreters_head] = self.INTERPRETER
-        self.words[self.INTERPRETER + layout.threads_head] = self.STATE
-        self.words[self.STATE + layout.thread_interpreter] = self.INTERPRETER
-        self.tid_place = layout.native_thread_id or layout.thread_id
-        if layout.native_thread_id is None:
-            self.words[self.STATE + layout.thread_id] = self.PTHREAD
-            self.words[self.RUNTIME + layout.main_thread] = self.PTHREAD
-            self.words[self.STATE + layout.current_frame] = self.FRAMES
-        else:
-            self.words[self.STATE + layout.native_thread_id] = self.TID
-            self.words[self.STATE + (layout.c_frame or 0)] = self.C_FRAME
-            self.words[self.C_FRAME + layout.current_frame] = self.FRAMES
-        for number, name in enumerate(frames):
-            self._add(number, name)
-        self.words[self.frame(len(frames) - 1) + layout.previous] = 0
-
-    def frame(self, number: int) -> int:
-        return self.FRAMES + number * 0x100
-
-    def code(self, number: int) -> int:
-        return self.CODES + number * 0x1000
-
-    def _add(self, number: int, name: str) -> None:
-        layout, frame, code = self.layout, self.frame(number), self.code(number)
-        self.words[frame + layout.previous] = frame + 0x100
-        if not name:
-            self.words[frame + layout.entry // 8 * 8] = 3 << 8 * (layout.entry % 8)
-            return
-        self.words[frame + layout.executable] = code
-        if layout.instruction_bytes is None:
-            self.words[frame + layout.instruction] = code + layout.code - 2
-        else:
-            self.words[frame + layout.type] = self.FRAME_TYPE
-            self.words[frame + layout.instruction] = 4
-        self.words[code + layout.type] = self.TYPE
-        in_word = 8 * (layout.first_line % 8)
-        self.words[code + layout.first_line // 8 * 8] = 10 + number << in_word
-        function, _, file = name.partition("@")
-        texts = ((layout.qualified_name, function), (layout.filename, file))
-        for at, (place, text) in zip((code + 0x400, code + 0x480), texts, strict=True):
-            self.words[code + place] = at
-            self.words[at + layout.text_length] = len(text)
-            self.words[at + layout.text_state] = 1 << 2 | 1 << 5 | 1 << 6
-            self.texts[at + layout.ascii_size] = text.encode()
-        table = self.words[code + layout.line_table] = code + 0x800
-        content = b"\x80\x00" if layout.line_format == "locations" else b"\x02\x00\x14\x01"
-        self.words[table + layout.bytes_length] = len(content)
-        self.texts[table + layout.bytes_content] = content
-
-    def read(self, address: int, size: int) -> bytes:
-        self.reads += 1
-        if address in self.texts:
-            return self.texts[address][:size]
-        if not any(address <= known < address + max(size, 8) for known in self.words):
-            return b""
-        places = range(address // 8 * 8, address + size, 8)
-        content = b"".join(struct.pack("=Q", self.words.get(place, 0)) for place in places)
-        return content[address % 8 :][:size]
-
-    def word(self, address: int, size: int) -> bytes:
-        """As read(), of whole words alone; quick where there are many."""
-        return struct.pack("=Q", self.words.get(address, 0))[:size]
-
-    def stack(self) -> PythonStack | None:
-        interpreter = Interpreter("", self.RUNTIME, self.layout, self.TYPE, self.FRAME_TYPE)
-        threads = Threads(interpreter, self.layout, self.read)
-        threads.note(self.pointers)
-        return threads.stack(self.TID)
-
-
 def test_frames_are_split_at_calls_in_c() -> None:
     found = Made(["f@a.py", "g@a.py", "", "__init__@__init__", "h@b.py", ""]).stack()
     first = (PythonFrame("f", "a.py", 10), PythonFrame("g", "a.py", 11))
@@ -318,7 +229,7 @@ def test_frames_are_split_at_calls_in_c() -> None:
 
 @pytest.mark.parametrize("number", [HEX_3_9, HEX_3_10])
 def test_frame_object_is_a_call_of_its_own(number: int) -> None:
-    found = Made(["f@a.py", "g@a.py"], layout_of(number, b"")).stack()
+    found = Made(["f@a.py", "g@a.py"], number).stack()
     # A line applies behind its length in 3.9, and to its length in 3.10.
     first = 10 if number == HEX_3_9 else 11
     calls = ((PythonFrame("f", "a.py", first),), (PythonFrame("g", "a.py", first + 1),))
@@ -326,7 +237,7 @@ def test_frame_object_is_a_call_of_its_own(number: int) -> None:
 
 
 def test_object_of_another_type_is_no_frame() -> None:
-    made = Made(["f@a.py", "g@a.py", "h@a.py"], layout_of(HEX_3_10, b""))
+    made = Made(["f@a.py", "g@a.py", "h@a.py"], HEX_3_10)
     made.words[made.frame(1) + made.layout.type] = made.TYPE
     found = made.stack()
     assert found is not None
@@ -344,7 +255,7 @@ def test_object_of_another_type_is_no_frame() -> None:
     ],
 )
 def test_thread_is_known_by_its_thread_pointer(pointer: int, leader: int, is_known: bool) -> None:
-    made = Made(["f@a.py"], layout_of(HEX_3_9, b""))
+    made = Made(["f@a.py"], HEX_3_9)
     made.pointers = ThreadPointers({made.PTHREAD + pointer: made.TID}, made.PTHREAD + leader)
     if is_known:
         assert made.stack() is not None
@@ -484,7 +395,7 @@ def test_thread_in_two_interpreters_has_no_frames() -> None:
 
 @given(st.sampled_from([HEX_3_9, HEX_3_10, HEX_3_12]), st.data())
 def test_any_damaged_words_end_the_frames(number: int, data: st.DataObject) -> None:
-    made = Made(["f@a.py", "g@a.py", "", "h@a.py", ""], layout_of(number, b""))
+    made = Made(["f@a.py", "g@a.py", "", "h@a.py", ""], number)
     places = sorted(made.words)
     values = st.one_of(st.sampled_from(places), st.integers(0, (1 << 64) - 1))
     changes = st.dictionaries(st.sampled_from(places), values, min_size=1, max_size=6)

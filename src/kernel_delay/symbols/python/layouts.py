@@ -21,7 +21,7 @@ LARGEST_OFFSET = 1024
 LARGEST_OF_STATE = 1 << 20
 """Of a field of _PyRuntime or PyInterpreterState, which has some 200 KiB."""
 
-_OF_STATE = frozenset(("interpreters_head", "interpreter_next", "threads_head"))
+_OF_STATE = frozenset(("interpreters_head", "interpreter_next", "threads_head", "interpreter_gil"))
 
 
 class Layout(Struct, frozen=True):
@@ -59,6 +59,8 @@ class Layout(Struct, frozen=True):
         thread_id: PyThreadState.thread_id, what pthread_self() returns. Used where there is no
             native_thread_id.
         main_thread: _PyRuntimeState.main_thread, the same of the first thread.
+        runtime_gil: _PyRuntimeState.ceval.gil. None: from 3.12 on an interpreter has it.
+        interpreter_gil: PyInterpreterState.ceval.gil, a pointer. None: before 3.12.
         type: PyObject.ob_type.
         bytes_length: PyVarObject.ob_size.
         bytes_content: PyBytesObject.ob_sval.
@@ -92,6 +94,8 @@ class Layout(Struct, frozen=True):
     line_format: LineFormat = "locations"
     thread_id: int = 0
     main_thread: int = 0
+    runtime_gil: int | None = None
+    interpreter_gil: int | None = None
     type: int = 8
     bytes_length: int = 16
     bytes_content: int = 32
@@ -109,6 +113,7 @@ _3_8 = Layout(
     native_thread_id=None,
     thread_id=176,
     main_thread=72,
+    runtime_gil=1152,
     current_frame=24,
     executable=32,
     previous=24,
@@ -132,8 +137,14 @@ _3_8 = Layout(
 # FRAME_OWNED_BY_INTERPRETER (3.14).
 _TABLES = {
     (3, 8): _3_8,
-    (3, 9): _3_8,
-    (3, 10): structs.replace(_3_8, instruction=96, instruction_bytes=2, line_format="line_deltas"),
+    (3, 9): structs.replace(_3_8, runtime_gil=352),
+    (3, 10): structs.replace(
+        _3_8,
+        runtime_gil=352,
+        instruction=96,
+        instruction_bytes=2,
+        line_format="line_deltas",
+    ),
     (3, 11): Layout(
         interpreters_head=40,
         interpreter_next=0,
@@ -141,6 +152,7 @@ _TABLES = {
         thread_next=8,
         thread_interpreter=16,
         native_thread_id=160,
+        runtime_gil=360,
         c_frame=56,
         current_frame=8,
         executable=32,
@@ -165,6 +177,7 @@ _TABLES = {
         thread_next=8,
         thread_interpreter=16,
         native_thread_id=144,
+        interpreter_gil=384,
         c_frame=56,
         current_frame=0,
         executable=0,
@@ -188,6 +201,7 @@ _OWN_TABLES = {
         "interpreters_head": 5,
         "interpreter_next": 8,
         "threads_head": 9,
+        "interpreter_gil": 14,
         "thread_next": 21,
         "thread_interpreter": 22,
         "current_frame": 23,
@@ -213,6 +227,7 @@ _OWN_TABLES = {
         "interpreters_head": 5,
         "interpreter_next": 8,
         "threads_head": 9,
+        "interpreter_gil": 15,
         "thread_next": 24,
         "thread_interpreter": 25,
         "current_frame": 26,

@@ -8,6 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack
+from kernel_delay.symbols.python.gil import GilHolder, is_waited_for, read_gil
 from kernel_delay.symbols.python.interpreter import Interpreter
 from kernel_delay.symbols.python.layouts import Layout
 from kernel_delay.symbols.python.objects import (
@@ -91,6 +92,9 @@ class Threads:
             layout.executable, layout.previous, layout.instruction, layout.entry
         )
         self._states: dict[int, list[int]] = {}
+        self._tids: dict[int, int] = {}
+        self._gils: frozenset[int] = frozenset()
+        self._holders: dict[int, GilHolder] = {}
         self._left_s = READING_S
 
     def note(self, pointers: ThreadPointers | None = None) -> None:
@@ -107,6 +111,9 @@ class Threads:
                 before 3.11 nothing in it has one of the thread pointers.
         """
         self._states = {}
+        self._tids = {}
+        self._gils = frozenset()
+        self._holders = {}
         own_tids = self._by_pthread(pointers or ThreadPointers({}))
         for _ in range(MOST_READS):
             found, is_whole = self._walk(own_tids)
@@ -119,6 +126,8 @@ class Threads:
                 raise ThreadsError
         if self._layout.native_thread_id is None and set(self._states) == {_UNKNOWN_TID}:
             raise ThreadsError
+        self._tids = {state: tid for tid, states in self._states.items() for state in states}
+        self._gils = self._all_gils()
 
     def _by_pthread(self, pointers: ThreadPointers) -> dict[int, int]:
         """The thread IDs by what pthread_self() returns; empty if the thread states have them.
@@ -156,11 +165,25 @@ class Threads:
         """Return the threads that were noted, by the thread IDs that the process itself knows."""
         return tuple(self._states)
 
+    def _all_gils(self) -> frozenset[int]:
+        """The addresses of the interpreter locks."""
+        layout = self._layout
+        if layout.runtime_gil is not None:
+            return frozenset((self._runtime + layout.runtime_gil,))
+        if layout.interpreter_gil is None:
+            return frozenset()
+        place = layout.interpreter_gil
+        return frozenset(self._objects.word(each + place) for each in self._interpreters()) - {0}
+
+    def _interpreters(self) -> Iterator[int]:
+        """The addresses of the interpreters."""
+        first = self._objects.word(self._runtime + self._layout.interpreters_head)
+        return self._linked(first, self._layout.interpreter_next, MOST_INTERPRETERS)
+
     def _all_states(self) -> Iterator[tuple[int, int]]:
         """The thread states, each with its interpreter's address."""
         layout = self._layout
-        first = self._objects.word(self._runtime + layout.interpreters_head)
-        for interpreter in self._linked(first, layout.interpreter_next, MOST_INTERPRETERS):
+        for interpreter in self._interpreters():
             head = self._objects.word(interpreter + layout.threads_head)
             for state in self._linked(head, layout.thread_next, MOST_THREADS):
                 yield state, interpreter
@@ -193,6 +216,81 @@ class Threads:
         finally:
             self._left_s -= time.monotonic() - began
 
+    def gil_holder(self, futex: int) -> GilHolder | None:
+        """Find who holds the interpreter lock that a thread waits for.
+
+        Args:
+            futex: The address of the futex that the thread waits for.
+
+        Returns:
+            The holder. None: the futex is not of an interpreter lock, the holder is not known,
+            or the time for all threads is used up.
+        """
+        began = time.monotonic()
+        if self._left_s <= 0:
+            return None
+        gil = self._gil_of(futex)
+        if gil is None:
+            return None
+        try:
+            return self._known_holder(gil) or self._read_holder(gil)
+        finally:
+            self._left_s -= time.monotonic() - began
+
+    def same_gil_holder(self, futex: int) -> GilHolder | None:
+        """Find who has held the interpreter lock since gil_holder() found the holder.
+
+        Args:
+            futex: The address of the futex that a thread waits for.
+
+        Returns:
+            The holder. None: the futex is not of an interpreter lock, gil_holder() did not find
+            the holder since the threads were noted, or the lock has changed.
+        """
+        gil = self._gil_of(futex)
+        return None if gil is None else self._known_holder(gil)
+
+    def is_still_held(self, holder: GilHolder) -> bool:
+        """Whether an interpreter lock has not gone to another thread.
+
+        Args:
+            holder: Who held it.
+
+        Returns:
+            Whether the same thread holds it, and no other has held it meanwhile.
+        """
+        return any(read_gil(self._read, holder.gil) == holder.state for _ in range(MOST_READS))
+
+    def _gil_of(self, futex: int) -> int | None:
+        return next((gil for gil in self._gils if is_waited_for(gil, futex)), None)
+
+    def _known_holder(self, gil: int) -> GilHolder | None:
+        known = self._holders.get(gil)
+        return known if known is not None and self.is_still_held(known) else None
+
+    def _read_holder(self, gil: int) -> GilHolder | None:
+        """The holder and its function, if it has the lock from before to behind reading these."""
+        for _ in range(MOST_READS):
+            state = read_gil(self._read, gil)
+            if state is None:
+                continue
+            tid = self._tids.get(state.holder, _UNKNOWN_TID)
+            if tid == _UNKNOWN_TID:
+                return None
+            frame, is_steady = self._innermost(state.holder)
+            if is_steady and read_gil(self._read, gil) == state:
+                found = self._holders[gil] = GilHolder(gil, tid, frame, state)
+                return found
+        return None
+
+    def _innermost(self, state: int) -> tuple[PythonFrame | None, bool]:
+        """The innermost frame, and whether it was the same when it was read again."""
+        before, _ = self._raw(state, 1)
+        calls, _ = self._calls(before)
+        after, _ = self._raw(state, 1)
+        frame = next((frame for call in calls for frame in call), None)
+        return frame, _chain(before) == _chain(after)
+
     @property
     def is_late(self) -> bool:
         """Whether the time for all threads is used up."""
@@ -217,15 +315,15 @@ class Threads:
                 return 0
         return self._objects.word(state + layout.current_frame)
 
-    def _raw(self, state: int) -> tuple[list[_RawFrame], PythonEnd]:
-        """The chain of frames, the innermost first, and how it ends."""
+    def _raw(self, state: int, most: int = MOST_FRAMES) -> tuple[list[_RawFrame], PythonEnd]:
+        """The chain of frames up to so many functions, the innermost first, and how it ends."""
         layout = self._layout
         frames: list[_RawFrame] = []
         passed: set[int] = set()
         functions = 0
         address = self._current(state)
         while address:
-            if functions >= MOST_FRAMES or len(frames) >= MOST_FRAMES + MOST_CALLS:
+            if functions >= most or len(frames) >= most + MOST_CALLS:
                 return frames, "long"
             content = self._read(address, self._frame_bytes)
             if address in passed or len(content) < self._frame_bytes:
