@@ -230,7 +230,7 @@ def test_interpreter_with_its_own_gil_has_its_holder(interpreter: str, tmp_path:
     assert f"held by {threads[holder].name} ({holder}) in spin" in (threads[waiter].waits_for or "")
 
 
-@pytest.mark.parametrize("suite", ["trixie", "unstable"])
+@pytest.mark.parametrize("suite", ["bullseye", "trixie", "unstable"])
 def test_other_debians_name_the_gil_holder(suite: str) -> None:
     root = bare_root(suite, "python3-venv")
     enter = ["chroot", str(root), "python3", "-c", HOLDS_IN_C]

@@ -280,7 +280,7 @@ def test_old_line_tables_have_the_interpreters_lines(interpreter: str) -> None:
         assert ours == [None if line == -1 else line for line in theirs]
 
 
-@pytest.mark.parametrize("suite", ["trixie", "unstable"])
+@pytest.mark.parametrize("suite", ["bullseye", "trixie", "unstable"])
 def test_other_debians_have_their_own_frames(suite: str) -> None:
     root = bare_root(suite, "python3-venv")
     enter = ["chroot", str(root), "python3", "-c", ASLEEP]
@@ -289,6 +289,21 @@ def test_other_debians_have_their_own_frames(suite: str) -> None:
             assert_frames_are_its_own(process)
         finally:
             process.kill()
+
+
+def test_debug_build_has_one_remark() -> None:
+    root = bare_root("bullseye", "python3-dbg")
+    enter = ["chroot", str(root), "python3-dbg", "-c", "print(1, flush=True); input()"]
+    with subprocess.Popen(
+        enter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            first_line(process)
+            done = commands.run("where", "-p", process.pid)
+        finally:
+            process.kill()
+    assert "# Python 3.9: its frames are not known\n" in done.stdout
+    assert done.stdout.count("its frames") == 1
 
 
 def test_stopped_process_has_its_own_frames(tmp_path: Path) -> None:
