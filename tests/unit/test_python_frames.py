@@ -5,10 +5,11 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -18,17 +19,26 @@ from msgspec import structs
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.data_symbols import exported_variables
+from kernel_delay.symbols.mappings import Mapping
 from kernel_delay.symbols.memory import ProcessMemory
-from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack, layouts
+from kernel_delay.symbols.object_files import ObjectFile
+from kernel_delay.symbols.python import (
+    PythonEnd,
+    PythonFrame,
+    PythonStack,
+    interpreter,
+    layouts,
+)
 from kernel_delay.symbols.python import threads as python_threads
 from kernel_delay.symbols.python.interpreter import Interpreter, find_interpreter
 from kernel_delay.symbols.python.layouts import Layout, layout_of
-from kernel_delay.symbols.python.line_table import line_at, lines
+from kernel_delay.symbols.python.line_table import LineFormat, line_at, lines
 from kernel_delay.symbols.python.objects import LONGEST_TEXT_BYTES, Objects
 from kernel_delay.symbols.python.threads import (
     MOST_FRAMES,
     MOST_READS,
     MOST_THREADS,
+    ThreadPointers,
     Threads,
     ThreadsError,
 )
@@ -41,11 +51,9 @@ from kernel_delay.where.python_frames import (
     PythonThreads,
     joined,
 )
+from tests.unit.made_python import HEX_3_9, HEX_3_10, HEX_3_11, HEX_3_12, Made
 
 Read = Callable[[int, int], bytes]
-
-HEX_3_11 = 0x030B07F0
-HEX_3_12 = 0x030C01F0
 
 needs_known_version = pytest.mark.skipif(
     layout_of(sys.hexversion, b"") is None, reason="this Python has a table of its own"
@@ -100,7 +108,7 @@ def test_deep_recursion_has_its_innermost_frames() -> None:
 
 @needs_known_version
 @pytest.mark.parametrize(
-    ("number", "version"), [(0x030A0DF0, "3.10.13"), (0x030F00F0, "3.15.0"), (0x030B00A7, "3.11.0")]
+    ("number", "version"), [(0x03070DF0, "3.7.13"), (0x030F00F0, "3.15.0"), (0x030B00A7, "3.11.0")]
 )
 def test_version_without_offsets_has_no_layout(number: int, version: str) -> None:
     with own_memory() as (image, memory):
@@ -120,7 +128,7 @@ def test_version_without_offsets_has_no_layout(number: int, version: str) -> Non
 @pytest.mark.parametrize(
     ("version", "runtime", "remark"),
     [
-        ("3.10.13", 0x1000, "Python 3.10.13: its frames are not known"),
+        ("3.7", 0x1000, "Python 3.7: its frames are not known"),
         ("3.6", 0, "Python 3.6: its frames are not known"),
         ("", 0x1000, "Python of an unknown version: its frames are not known"),
         (
@@ -163,7 +171,7 @@ def test_own_table_has_its_offsets(number: int) -> None:
         (0x030D05F0, own_table(0x030D05F0, word=1 << 40)),
         (0x030D05F0, own_table(0x030D05F0, free_threaded=1)),
         (0x030F00F0, own_table(0x030F00F0)),
-        (0x030A0DF0, b""),
+        (0x03070DF0, b""),
         (0, b""),
     ],
 )
@@ -178,6 +186,8 @@ LAYOUTS = [
         (HEX_3_12, b""),
         (0x030D05F0, own_table(0x030D05F0)),
         (0x030E0AF0, own_table(0x030E0AF0, word=64)),
+        (HEX_3_9, b""),
+        (HEX_3_10, b""),
     )
     if (layout := layout_of(number, table)) is not None
 ]
@@ -193,11 +203,17 @@ def repeated(content: bytes) -> Read:
     return read
 
 
+def whole_words(content: bytes) -> bytes:
+    return content[: len(content) // 8 * 8]
+
+
 def read_all(layout: Layout, read: Read) -> None:
+    # Any word may be a thread's pointer.
+    words = {word: 1 + word % 3 for (word,) in struct.iter_unpack("=Q", whole_words(read(0, 512)))}
     for code_type in (None, 8):
-        threads = Threads(Interpreter("", 0, layout, code_type), layout, read)
+        threads = Threads(Interpreter("", 0, layout, code_type, code_type), layout, read)
         try:
-            threads.note()
+            threads.note(ThreadPointers(words, leader=8))
         except ThreadsError:
             continue
         for tid in (*threads.tids(), 1):
@@ -205,81 +221,74 @@ def read_all(layout: Layout, read: Read) -> None:
             assert found is None or len(found.frames) <= MOST_FRAMES
 
 
-class Made:
-    """The memory of a process that was made up, with the structures of CPython 3.12."""
-
-    RUNTIME, INTERPRETER, STATE, C_FRAME = 0x1000, 0x2000, 0x3000, 0x4000
-    FRAMES, CODES, TYPE, TID = 0x10000, 0x20000, 0x5000, 77
-
-    def __init__(self, frames: Sequence[str]) -> None:
-        """The innermost frame first; "" is one that begins a call in C."""
-        self.layout = LAYOUTS[1]
-        self.reads = 0
-        self.words: dict[int, int] = {}
-        self.texts: dict[int, bytes] = {}
-        layout = self.layout
-        self.words[self.RUNTIME + layout.interpreters_head] = self.INTERPRETER
-        self.words[self.INTERPRETER + layout.threads_head] = self.STATE
-        self.words[self.STATE + layout.thread_interpreter] = self.INTERPRETER
-        self.words[self.STATE + layout.native_thread_id] = self.TID
-        self.words[self.STATE + (layout.c_frame or 0)] = self.C_FRAME
-        self.words[self.C_FRAME + layout.current_frame] = self.FRAMES
-        for number, name in enumerate(frames):
-            self._add(number, name)
-        self.words[self.frame(len(frames) - 1) + layout.previous] = 0
-
-    def frame(self, number: int) -> int:
-        return self.FRAMES + number * 0x100
-
-    def code(self, number: int) -> int:
-        return self.CODES + number * 0x1000
-
-    def _add(self, number: int, name: str) -> None:
-        layout, frame, code = self.layout, self.frame(number), self.code(number)
-        self.words[frame + layout.previous] = frame + 0x100
-        if not name:
-            self.words[frame + layout.entry // 8 * 8] = 3 << 8 * (layout.entry % 8)
-            return
-        self.words[frame + layout.executable] = code
-        self.words[frame + layout.instruction] = code + layout.code - 2
-        self.words[code + layout.type] = self.TYPE
-        self.words[code + layout.first_line // 8 * 8] = (10 + number) << 32
-        function, _, file = name.partition("@")
-        for place, text in ((layout.qualified_name, function), (layout.filename, file)):
-            at = code + 0x400 + 2 * place
-            self.words[code + place] = at
-            self.words[at + layout.text_length] = len(text)
-            self.words[at + layout.text_state] = 1 << 2 | 1 << 5 | 1 << 6
-            self.texts[at + layout.ascii_size] = text.encode()
-        table = self.words[code + layout.line_table] = code + 0x800
-        self.words[table + layout.bytes_length] = 2
-        self.texts[table + layout.bytes_content] = b"\x80\x00"
-
-    def read(self, address: int, size: int) -> bytes:
-        self.reads += 1
-        if address in self.texts:
-            return self.texts[address][:size]
-        if not any(address <= known < address + max(size, 8) for known in self.words):
-            return b""
-        places = range(address // 8 * 8, address + size, 8)
-        content = b"".join(struct.pack("=Q", self.words.get(place, 0)) for place in places)
-        return content[address % 8 :][:size]
-
-    def word(self, address: int, size: int) -> bytes:
-        """As read(), of whole words alone; quick where there are many."""
-        return struct.pack("=Q", self.words.get(address, 0))[:size]
-
-    def stack(self) -> PythonStack | None:
-        interpreter = Interpreter("3.12.1", self.RUNTIME, self.layout, self.TYPE)
-        threads = Threads(interpreter, self.layout, self.read)
-        threads.note()
-        return threads.stack(self.TID)
-
-
 def test_frames_are_split_at_calls_in_c() -> None:
     found = Made(["f@a.py", "g@a.py", "", "__init__@__init__", "h@b.py", ""]).stack()
     first = (PythonFrame("f", "a.py", 10), PythonFrame("g", "a.py", 11))
     assert found == PythonStack((first, (PythonFrame("h", "b.py", 14),)), "whole", is_steady=True)
+
+
+@pytest.mark.parametrize("number", [HEX_3_9, HEX_3_10])
+def test_frame_object_is_a_call_of_its_own(number: int) -> None:
+    found = Made(["f@a.py", "g@a.py"], number).stack()
+    # A line applies behind its length in 3.9, and to its length in 3.10.
+    first = 10 if number == HEX_3_9 else 11
+    calls = ((PythonFrame("f", "a.py", first),), (PythonFrame("g", "a.py", first + 1),))
+    assert found == PythonStack(calls, "whole", is_steady=True)
+
+
+def test_object_of_another_type_is_no_frame() -> None:
+    made = Made(["f@a.py", "g@a.py", "h@a.py"], HEX_3_10)
+    made.words[made.frame(1) + made.layout.type] = made.TYPE
+    found = made.stack()
+    assert found is not None
+    assert ([frame.function for frame in found.frames], found.end) == (["f"], "broken")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "leader", "is_known"),
+    [
+        (0, 0, True),
+        # On arm64 the thread pointer is behind the structure of the thread.
+        (0x700, 0x700, True),
+        (0x700, 0, False),
+        (0x100000, 0x100000, False),
+    ],
+)
+def test_thread_is_known_by_its_thread_pointer(pointer: int, leader: int, is_known: bool) -> None:
+    made = Made(["f@a.py"], HEX_3_9)
+    made.pointers = ThreadPointers({made.PTHREAD + pointer: made.TID}, made.PTHREAD + leader)
+    if is_known:
+        assert made.stack() is not None
+    else:
+        with pytest.raises(ThreadsError):
+            made.stack()
+
+
+@pytest.mark.parametrize("is_debug_build", [False, True])
+def test_version_before_3_11_is_the_files(
+    monkeypatch: pytest.MonkeyPatch, is_debug_build: bool
+) -> None:
+    variables = {interpreter.RUNTIME: 0x1000, interpreter.FRAME_TYPE: 0x2000}
+    if is_debug_build:
+        variables[interpreter.TOTAL_OF_REFERENCES] = 0x3000
+    monkeypatch.setattr(interpreter, "exported_variables", lambda *_: variables)
+    code = Mapping(
+        start=0x10000,
+        end=0x20000,
+        executable=True,
+        writable=False,
+        offset=0,
+        device="00:01",
+        inode=1,
+        path="/usr/lib/libpython3.9.so.1.0",
+        deleted=False,
+    )
+    file = ObjectFile(
+        code=code, bias=0, machine=0, build_id=None, state="", copied=0, fd=-1, debug=None
+    )
+    found = find_interpreter([file], lambda *_: b"")
+    layout = None if is_debug_build else layout_of(HEX_3_9, b"")
+    assert found == Interpreter("3.9", 0x1000, layout, None, 0x2000)
 
 
 def break_pointer(made: Made) -> None:
@@ -350,7 +359,7 @@ def test_no_more_threads_are_noted_than_the_bound() -> None:
         state = made.STATE + (number * 0x1000 << 16)
         made.words[state + next_state] = state + (0x1000 << 16)
         made.words[state + made.layout.thread_interpreter] = made.INTERPRETER
-        made.words[state + made.layout.native_thread_id] = number
+        made.words[state + made.tid_place] = number
     threads = Threads(Interpreter("", made.RUNTIME, made.layout, None), made.layout, made.word)
     threads.note()
     assert len(threads) == MOST_THREADS
@@ -377,16 +386,16 @@ def test_thread_list_that_changes_is_read_again() -> None:
 def test_thread_in_two_interpreters_has_no_frames() -> None:
     made = Made(["f@a.py", ""])
     other = 0x6000
-    for offset in (made.layout.thread_interpreter, made.layout.native_thread_id):
+    for offset in (made.layout.thread_interpreter, made.tid_place):
         made.words[other + offset] = made.words[made.STATE + offset]
     made.words[other + (made.layout.c_frame or 0)] = made.C_FRAME
     made.words[made.STATE + made.layout.thread_next] = other
     assert made.stack() is None
 
 
-@given(st.data())
-def test_any_damaged_words_end_the_frames(data: st.DataObject) -> None:
-    made = Made(["f@a.py", "g@a.py", "", "h@a.py", ""])
+@given(st.sampled_from([HEX_3_9, HEX_3_10, HEX_3_12]), st.data())
+def test_any_damaged_words_end_the_frames(number: int, data: st.DataObject) -> None:
+    made = Made(["f@a.py", "g@a.py", "", "h@a.py", ""], number)
     places = sorted(made.words)
     values = st.one_of(st.sampled_from(places), st.integers(0, (1 << 64) - 1))
     changes = st.dictionaries(st.sampled_from(places), values, min_size=1, max_size=6)
@@ -473,10 +482,40 @@ def test_lines_are_those_of_the_code_itself(module: object) -> None:
     assert checked
 
 
-@given(st.binary(max_size=200), st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-2, 4096))
-def test_random_line_table_ends(table: bytes, first_line: int, offset: int) -> None:
-    line_at(table, first_line, offset)
-    assert len(list(lines(table, first_line))) <= len(table)
+@given(
+    st.binary(max_size=200),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.integers(-2, 4096),
+    st.sampled_from(get_args(LineFormat)),
+)
+def test_random_line_table_ends(
+    table: bytes, first_line: int, offset: int, line_format: LineFormat
+) -> None:
+    line_at(table, first_line, offset, line_format)
+    assert len(list(lines(table, first_line, line_format))) <= len(table) + 1
+
+
+# Tables of the documentation's format, with the lines by hand: a function's two lines, a line
+# further up, 300 bytes and lines at once, and an instruction without a line.
+@pytest.mark.parametrize(
+    ("line_format", "table", "wanted"),
+    [
+        ("lnotab", "", [(0, 10), (100, 10)]),
+        ("lnotab", "0001 0801", [(0, 11), (7, 11), (8, 12), (500, 12)]),
+        ("lnotab", "0605 06fe", [(0, 10), (6, 15), (12, 13)]),
+        ("lnotab", "ff00 2d7f 007f", [(0, 10), (299, 10), (300, 264)]),
+        ("line_deltas", "", [(0, None)]),
+        ("line_deltas", "0800 0801 04fe", [(0, 10), (8, 11), (16, 9), (20, None)]),
+        ("line_deltas", "0401 0480 0402", [(0, 11), (4, None), (8, 13)]),
+        ("line_deltas", "007f 0464 fe01 0400", [(0, 237), (4, 238), (258, 238)]),
+    ],
+)
+def test_old_line_tables_have_their_lines(
+    line_format: LineFormat, table: str, wanted: list[tuple[int, int | None]]
+) -> None:
+    content = bytes.fromhex(table)
+    assert [(at, line_at(content, 10, at, line_format)) for at, _ in wanted] == wanted
+    assert line_at(content, 10, -1, line_format) == 10
 
 
 def test_file_without_symbols_exports_nothing(tmp_path: Path) -> None:

@@ -212,6 +212,7 @@ STANDING = StandingThread(
     cpu=1,
     switches=5,
     jobctl=0,
+    thread_pointer=0,
     is_frozen=False,
     is_throttled=False,
     is_kernel_worker=False,

@@ -166,6 +166,9 @@ def _threads(alike: list[ThreadPosition], layout: Layout) -> Iterator[str]:
     if (waits_for := _waits_for(first)) is not None:
         yield from layout.wrapped(f"waits for: {waits_for}", _INDENT, _FRAME)
     for holder in first.holders:
+        # The words of Python's interpreter lock name the holder and its function.
+        if f"held by {_named(holder)}" in (waits_for or ""):
+            continue
         if holder.relation in ("owner", "reader", "tracer"):
             word = {"reader": "shared with readers, the last"}.get(holder.relation, holder.relation)
             yield from layout.wrapped(f"{word}: {_named(holder)}", _INDENT, _FRAME)

@@ -18,6 +18,7 @@ class StandingThread(Struct[StandingThreadPointer]):
     queued_ns: int
     syscall: int
     jobctl: int
+    thread_pointer: int
     mmap_lock: int
     tid: int
     process: int

@@ -48,6 +48,7 @@ _MOST_POLLED = 1024
 _FUTEX_CMD_MASK = 0x7F
 _FUTEX_PRIVATE = 0x80
 _FUTEX_WAIT = 0
+_FUTEX_WAIT_BITSET = 9
 _FUTEX_LOCK_PI = (6, 13)
 _FUTEX_TID_MASK = 0x3FFFFFFF
 
@@ -205,6 +206,18 @@ class Calls:
     def _path(self, address: int) -> str | None:
         text = self._read(address, _LONGEST_PATH).partition(b"\0")[0]
         return text.decode(errors="backslashreplace") or None
+
+
+def awaited_futex(call: Call) -> int | None:
+    """Return the address of the futex that a 64-bit program waits for; None if it waits for none.
+
+    PI futexes have owners, and are not among these.
+    """
+    if call.name not in FUTEXES or call.compat:
+        return None
+    address, operation, *_ = call.arguments
+    command = operation & _FUTEX_CMD_MASK
+    return address if command in (_FUTEX_WAIT, _FUTEX_WAIT_BITSET) else None
 
 
 def mutex_owner(content: bytes, compat: bool) -> int:

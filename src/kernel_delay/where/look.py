@@ -32,6 +32,7 @@ from kernel_delay.symbols import (
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import PythonStack
+from kernel_delay.symbols.python.threads import ThreadPointers
 from kernel_delay.where import (
     Holder,
     ProcessPosition,
@@ -41,9 +42,9 @@ from kernel_delay.where import (
     UserFrame,
     Where,
 )
-from kernel_delay.where.calls import Call, Calls, Waited, arguments_of
+from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, awaited_futex
 from kernel_delay.where.files import Files, Links
-from kernel_delay.where.python_frames import PythonThreads, joined
+from kernel_delay.where.python_frames import GilWait, PythonThreads, gil_wait, joined
 from kernel_delay.where.standing import KernelLock, Standing, StandingThread
 
 # include/linux/sched.h, the same from 5.14 to 6.18.
@@ -138,6 +139,7 @@ class _Looked(Struct, frozen=True):
     stack: Stack | None = None
     python: PythonStack | None = None
     remark: str | None = None
+    gil: GilWait | None = None
 
 
 def look(
@@ -183,8 +185,8 @@ def _look_until_still(
     looked: dict[int, _Looked] = {}
     before = standing.threads()
     for _ in range(MOST_LOOKS):
-        for looker in lookers.values():
-            looker.note()
+        for pid, looker in lookers.items():
+            looker.note([thread for thread in before if thread.process == pid])
         names = _own_names(before)
         looked = {
             thread.tid: lookers[thread.process].look(thread, names[thread.process])
@@ -200,11 +202,19 @@ def _look_until_still(
         if all(thread.tid in found for thread in after):
             break
     processes: dict[int, list[_Looked]] = defaultdict(list)
+    names = _own_names(before)
     for thread in before:
         seen = found.get(thread.tid)
         if seen is None:
             python = looked[thread.tid].python if thread.tid in looked else None
-            seen = _Looked(thread, python=python, remark=None if thread.on_cpu else MOVED)
+            gil = None
+            if not thread.on_cpu and thread.process in lookers:
+                gil = lookers[thread.process].still_waits_for_gil(thread, names[thread.process])
+            remark = None if thread.on_cpu else MOVED
+            seen = _Looked(thread, python=python, remark=remark, gil=gil)
+        if seen.gil is not None:
+            waited = lookers[thread.process].waited_for_gil(seen.gil)
+            seen = structs.replace(seen, waited=waited)
         processes[thread.process].append(seen)
     return processes
 
@@ -254,10 +264,10 @@ class _Process:
     ) -> None:
         self._closing.close()
 
-    def note(self) -> None:
-        """Note which threads run Python, before they are looked at."""
+    def note(self, threads: Iterable[StandingThread]) -> None:
+        """Note which of the threads run Python, before they are looked at."""
         if self._space is not None:
-            self._python.note()
+            self._python.note(_thread_pointers(threads))
 
     def look(self, thread: StandingThread, names: OwnNames) -> _Looked:
         """Read what the thread's program has; quickly, as it may run again."""
@@ -274,15 +284,43 @@ class _Process:
         except KernelDelayError as error:
             self._remarks[str(error)] = None
             stack = None
-        return _Looked(thread, self._waited(thread, thread.registers, names), stack, python)
+        call = _call(thread, thread.registers)
+        if call is None:
+            return _Looked(thread, stack=stack, python=python)
+        gil = self._gil_wait(thread, call, names)
+        if gil is not None:
+            return _Looked(thread, stack=stack, python=python, gil=gil)
+        calls = Calls(self._target.pid, self._files, self._memory.read, names)
+        return _Looked(thread, calls.waited(call), stack, python)
 
-    def _waited(
-        self, thread: StandingThread, registers: tuple[int, ...], names: OwnNames
-    ) -> Waited:
-        if thread.syscall is None:
-            return Waited()
-        call = Call(_call_name(thread), arguments_of(registers, thread.compat), thread.compat)
-        return Calls(self._target.pid, self._files, self._memory.read, names).waited(call)
+    def still_waits_for_gil(self, thread: StandingThread, names: OwnNames) -> GilWait | None:
+        """Look once more at a thread that ran again each time, as who waits for the GIL does.
+
+        Such a thread wakes up every 5 ms (sys.getswitchinterval()), and waits again. The holder
+        is the one that was found before the kernel's record was read, and is still the same.
+        """
+        call = None if thread.registers is None else _call(thread, thread.registers)
+        if call is None or self._space is None:
+            return None
+        return self._gil_wait(thread, call, names, since_before=True)
+
+    def waited_for_gil(self, wait: GilWait) -> Waited:
+        """What a thread waits for, when all threads have been looked at.
+
+        Threads are not looked at at once: an owner that had the lock for a moment could seem to
+        be part of a deadlock.
+        """
+        return wait.waited(is_still_held=self._python.is_still_held(wait.holder))
+
+    def _gil_wait(
+        self, thread: StandingThread, call: Call, names: OwnNames, *, since_before: bool = False
+    ) -> GilWait | None:
+        futex = awaited_futex(call)
+        # One that was woken waits for the CPU, no longer for the futex.
+        if futex is None or thread.task_state == TASK_RUNNING:
+            return None
+        holder = self._python.gil_holder(futex, since_before=since_before)
+        return None if holder is None else gil_wait(holder, thread.own_tid, names)
 
     def _unwound(self, space: AddressSpaceApart, registers: tuple[int, ...]) -> Stack:
         machine = space.machine
@@ -361,6 +399,23 @@ class _Process:
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
         )
+
+
+def _thread_pointers(threads: Iterable[StandingThread]) -> ThreadPointers:
+    own_tids: dict[int, int] = {}
+    leader = 0
+    for thread in threads:
+        if thread.thread_pointer:
+            own_tids[thread.thread_pointer] = thread.own_tid
+        if thread.tid == thread.process:
+            leader = thread.thread_pointer
+    return ThreadPointers(own_tids, leader)
+
+
+def _call(thread: StandingThread, registers: tuple[int, ...]) -> Call | None:
+    if thread.syscall is None:
+        return None
+    return Call(_call_name(thread), arguments_of(registers, thread.compat), thread.compat)
 
 
 def _call_name(thread: StandingThread) -> str:

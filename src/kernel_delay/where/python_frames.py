@@ -1,21 +1,27 @@
-"""Python's own frames of a process's threads, and the user stacks with these frames in them."""
+"""Python's own frames of a process's threads, and the user stacks with these frames in them.
 
-from collections.abc import Sequence
+Who waits for Python's interpreter lock is here too.
+"""
 
-from msgspec import structs
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, structs
 
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import PythonFrame, PythonStack
+from kernel_delay.symbols.python.gil import GilHolder
 from kernel_delay.symbols.python.interpreter import find_interpreter
 from kernel_delay.symbols.python.threads import (
     MOST_THREADS,
     READING_S,
+    ThreadPointers,
     Threads,
     ThreadsError,
 )
-from kernel_delay.where import UserFrame
+from kernel_delay.where import Holder, UserFrame
+from kernel_delay.where.calls import Waited
 
 EVALUATE = "_PyEval_EvalFrameDefault"
 """The function of CPython that runs Python functions; compilers append a suffix."""
@@ -29,6 +35,8 @@ _GREENLET = "/_greenlet."
 _OF_PERF_MAP = "py::"
 """With `-X perf` the stack has Python functions already."""
 
+GIL = "Python's interpreter lock (GIL)"
+
 SNAPSHOT = "the thread was running: its Python frames are a snapshot that may not fit together"
 BROKEN = "its Python frames end early: the next one cannot be read"
 LONG = "the innermost Python frames are shown; there are more"
@@ -40,6 +48,41 @@ MANY = f"Python frames are read of the first {MOST_THREADS:,} threads that run P
 LATE = f"Python frames of some threads are not read: reading took longer than {READING_S:g} s"
 
 _ENDS = {"broken": BROKEN, "long": LONG}
+
+
+class GilWait(Struct, frozen=True):
+    """A wait for an interpreter lock.
+
+    Attributes:
+        holder: Who held the lock when the thread was looked at.
+        tid: The thread ID of the holder.
+        name: The name of the holder.
+    """
+
+    holder: GilHolder
+    tid: int
+    name: str
+
+    def waited(self, *, is_still_held: bool) -> Waited:
+        """Say what the thread waits for.
+
+        Args:
+            is_still_held: The lock has not gone to another thread since. Else the holder is none
+                that can be part of a deadlock.
+
+        Returns:
+            The lock, and its holder.
+        """
+        function = ""
+        frame = self.holder.frame
+        if frame is not None:
+            line = "" if frame.line is None else f":{frame.line}"
+            function = f" in {frame.function} ({frame.file.rpartition('/')[2]}{line})"
+        thread = f"{self.name} ({self.tid})"
+        if not is_still_held:
+            return Waited(f"{GIL}, which changes hands: {thread} held it{function}")
+        owner = Holder("owner", self.tid, self.name)
+        return Waited(f"{GIL}, held by {thread}{function}", (owner,))
 
 
 class PythonThreads:
@@ -67,12 +110,16 @@ class PythonThreads:
         else:
             self._threads = Threads(found, found.layout, memory.read)
 
-    def note(self) -> None:
-        """Note which threads there are now."""
+    def note(self, pointers: ThreadPointers | None = None) -> None:
+        """Note which threads there are now.
+
+        Args:
+            pointers: The thread pointers of the process. None: not known.
+        """
         if self._threads is None:
             return
         try:
-            self._threads.note()
+            self._threads.note(pointers)
         except ThreadsError:
             self._remark = self._unknown
         else:
@@ -93,10 +140,58 @@ class PythonThreads:
         self._is_late = self._threads.is_late
         return found
 
+    def gil_holder(self, futex: int, *, since_before: bool = False) -> GilHolder | None:
+        """Find who holds the interpreter lock that a thread waits for.
+
+        Args:
+            futex: The address of the futex that the thread waits for.
+            since_before: Only a holder that another call has found, since the threads were noted,
+                and that has held the lock since.
+
+        Returns:
+            The holder. None: the futex is not of an interpreter lock, or the holder is not known.
+        """
+        if self._threads is None:
+            return None
+        if since_before:
+            return self._threads.same_gil_holder(futex)
+        found = self._threads.gil_holder(futex)
+        self._is_late = self._threads.is_late
+        return found
+
+    def is_still_held(self, holder: GilHolder) -> bool:
+        """Whether an interpreter lock has not gone to another thread.
+
+        Args:
+            holder: Who held it.
+
+        Returns:
+            Whether the same thread holds it, and no other has held it meanwhile.
+        """
+        return self._threads is not None and self._threads.is_still_held(holder)
+
     def remarks(self) -> tuple[str, ...]:
         """Return what is missing of the frames of all threads, and why."""
         late = LATE if self._is_late else None
         return tuple(remark for remark in (self._remark, late) if remark is not None)
+
+
+def gil_wait(
+    holder: GilHolder, own_tid: int, names: Mapping[int, tuple[int, str]]
+) -> GilWait | None:
+    """Return the wait of a thread for an interpreter lock.
+
+    Args:
+        holder: Who holds the lock.
+        own_tid: The thread that waits, by the thread ID that the process itself knows.
+        names: The thread IDs and names of the process's threads, by the IDs that it knows itself.
+
+    Returns:
+        The wait. None: the thread holds the lock itself, or the holder has no name.
+    """
+    if holder.tid == own_tid or holder.tid not in names:
+        return None
+    return GilWait(holder, *names[holder.tid])
 
 
 def joined(

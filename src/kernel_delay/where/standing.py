@@ -50,6 +50,7 @@ class StandingThread(Struct, frozen=True):
         off_cpu_ns: How long it has been off its CPU at least. None: not known, or it is on one.
         queued_ns: How long it has waited for a CPU at least. None: not known, or it does not.
         syscall: The number of the call that it is in. None: in none, or not known.
+        thread_pointer: FS base on x86-64, TPIDR_EL0 on arm64. 0: not known.
         compat: The number is of the ABI of 32-bit programs.
         registers: The program's, in the order of struct pt_regs. None: not known.
         kernel: Return addresses, the innermost first.
@@ -66,6 +67,7 @@ class StandingThread(Struct, frozen=True):
     cpu: int
     switches: int
     jobctl: int
+    thread_pointer: int
     is_frozen: bool
     is_throttled: bool
     is_kernel_worker: bool
@@ -130,6 +132,7 @@ def _thread(record: "Record") -> StandingThread:
         cpu=record.cpu,
         switches=record.switches,
         jobctl=record.jobctl,
+        thread_pointer=record.thread_pointer,
         is_frozen=bool(record.is_frozen),
         is_throttled=bool(record.is_throttled),
         is_kernel_worker=bool(record.is_kernel_worker),

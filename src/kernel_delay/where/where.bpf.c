@@ -13,8 +13,10 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #if defined(__TARGET_ARCH_x86)
 #define REGISTERS_SAVED 21
+#define THREAD_POINTER thread.fsbase
 #elif defined(__TARGET_ARCH_arm64)
 #define REGISTERS_SAVED 33
+#define THREAD_POINTER thread.uw.tp_value
 #endif
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -179,6 +181,8 @@ int where_threads(struct bpf_iter__task *ctx)
 	standing.own_tid = own_task_id(task);
 	standing.is_frozen = is_frozen_by_v1(task, task->__state) || is_frozen_by_v2(task);
 	standing.is_throttled = task_is_throttled(task);
+	/* The C library sets it once, by a system call or where a thread begins. */
+	standing.thread_pointer = task->THREAD_POINTER;
 	standing.is_kernel_worker = !!is_kernel_worker(task);
 	bpf_probe_read_kernel_str(standing.comm, sizeof(standing.comm), task->comm);
 	note_times(task);

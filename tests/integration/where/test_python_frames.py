@@ -2,47 +2,41 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from kernel_delay.where import ThreadPosition, UserFrame, Where
-from kernel_delay.where.look import NO_REGISTERS
+from kernel_delay.symbols.python.line_table import line_at
+from kernel_delay.where import ThreadPosition, UserFrame
 from tests import commands
 from tests.debian import bare_root
+from tests.integration.where.interpreters import (
+    INTERPRETERS,
+    VERSIONS,
+    first_line,
+    is_asleep,
+    script,
+    where,
+)
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
-NAMES = (sys.executable, "/usr/bin/python3.11", "python3.12", "python3.13", "python3.14")
+# The line tables of 3.11 and newer are compared in the unit tests.
+OLD_INTERPRETERS = tuple(each for each in INTERPRETERS if VERSIONS[each] < "030b0000")
 
-
-def version_of(program: str) -> str:
-    """Its hexadecimal version; "" of a name in the place of a version that is not in use."""
-    command = [program, "-S", "-c", "import sys; print(f'{sys.hexversion:08x}')"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
-
-
-# Those of the versions whose frames are known that are installed.
-VERSIONS = {program: version_of(program) for program in filter(None, map(shutil.which, NAMES))}
-INTERPRETERS = tuple(program for program, version in VERSIONS.items() if version)
-
-# Each thread's frames: the qualified name, the file and the line, the innermost first.
+# Each thread's frames: the name, the file and the line, the innermost first. The name is the
+# qualified one from 3.11 on: before, the code has the other alone.
 OWN_FRAMES = """
 import json, sys, threading, time
 
 def own_frames(frame):
     while frame is not None:
         code = frame.f_code
-        yield code.co_qualname, code.co_filename, frame.f_lineno
+        yield getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno
         frame = frame.f_back
 
 def print_frames():
@@ -112,6 +106,85 @@ start_printing()
 asleep_first()
 """
 
+# A lock, a recursion, generators and coroutines, and an extension in C that calls back.
+WAITS = f"""{OWN_FRAMES}
+import asyncio, ctypes
+
+def asleep_in_lock():
+    lock = threading.Lock()
+    with lock:
+        lock.acquire()
+
+def asleep_in_recursion(depth):
+    if depth:
+        return asleep_in_recursion(
+            depth - 1)
+    time.sleep(600)
+
+def outer_generator():
+    yield from inner_generator()
+
+def inner_generator():
+    yield 1
+    asleep_in_generator()
+
+def asleep_in_generator():
+    time.sleep(600)
+
+async def numbers():
+    yield 1
+
+async def asleep_in_coroutine():
+    time.sleep(600)
+
+async def awaiting():
+    async for _ in numbers():
+        await asleep_in_coroutine()
+
+def asleep_in_callback(*_):
+    try:
+        raise ValueError
+    except ValueError:
+        time.sleep(600)
+    return 0
+
+def sort_in_c():
+    number = ctypes.c_int
+    callback = ctypes.CFUNCTYPE(number, ctypes.c_void_p, ctypes.c_void_p)(asleep_in_callback)
+    ctypes.CDLL(None).qsort((number * 2)(), 2, ctypes.sizeof(number), callback)
+
+for function in (
+    asleep_in_lock,
+    lambda: list(outer_generator()),
+    lambda: asyncio.run(awaiting()),
+    sort_in_c,
+):
+    threading.Thread(target=function).start()
+start_printing()
+asleep_in_recursion(100)
+"""
+
+# The line tables of a module, and the line of each instruction by the interpreter itself.
+LINES = """
+import argparse, ctypes, json, sys, types
+
+line_of = ctypes.pythonapi.PyCode_Addr2Line
+line_of.argtypes = ctypes.py_object, ctypes.c_int
+
+def codes_of(code):
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes_of(constant)
+
+with open(argparse.__file__) as file:
+    module = compile(file.read(), "argparse", "exec")
+for code in codes_of(module):
+    table = code.co_lnotab if sys.version_info < (3, 10) else code.co_linetable
+    offsets = range(0, len(code.co_code), 2)
+    print(json.dumps((table.hex(), code.co_firstlineno, [line_of(code, at) for at in offsets])))
+"""
+
 FILE_NAME = "skript_\N{LATIN SMALL LETTER E WITH ACUTE}_\N{GREEK SMALL LETTER LAMDA}.py"
 
 BUSY = """
@@ -128,35 +201,6 @@ spin()
 """
 
 
-@contextmanager
-def script(
-    interpreter: Sequence[str], file: Path, source: str
-) -> Iterator["subprocess.Popen[str]"]:
-    """Run a program of Python's; it is there when it has printed a line."""
-    file.write_text(source)
-    command = [*interpreter, str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def where(pid: int) -> dict[int, ThreadPosition]:
-    done = commands.run("where", "-p", pid, "--json")
-    assert done.returncode == os.EX_OK, done.stderr
-    (process,) = msgspec.json.decode(done.stdout, type=Where).processes
-    if NO_REGISTERS in process.remarks:
-        pytest.skip(NO_REGISTERS)
-    assert process.remarks == ()
-    return {thread.tid: thread for thread in process.threads}
-
-
-def first_line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
 def own_frames(process: "subprocess.Popen[str]") -> dict[int, list[tuple[str, str, int]]]:
     """What the program printed, when all of these threads are asleep."""
     found = {
@@ -165,10 +209,6 @@ def own_frames(process: "subprocess.Popen[str]") -> dict[int, list[tuple[str, st
     }
     wait_until(lambda: all(is_asleep(tid) for tid in found))
     return found
-
-
-def is_asleep(tid: int) -> bool:
-    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def python_frames(thread: ThreadPosition) -> list[UserFrame]:
@@ -215,7 +255,32 @@ def test_each_thread_has_its_own_frames(interpreter: str, tmp_path: Path) -> Non
     assert {tid: named(threads[tid]) for tid in own} == own
 
 
-@pytest.mark.parametrize("suite", ["trixie", "unstable"])
+@pytest.mark.parametrize("interpreter", INTERPRETERS)
+def test_each_kind_of_frame_is_the_programs_own(interpreter: str, tmp_path: Path) -> None:
+    with script([interpreter], tmp_path / "waits.py", WAITS) as process:
+        own = own_frames(process)
+        threads = where(process.pid)
+    assert len(own) == 5
+    assert {tid: named(threads[tid]) for tid in own} == own
+    assert {threads[tid].remark for tid in own} == {None}
+
+
+@pytest.mark.parametrize("interpreter", OLD_INTERPRETERS)
+def test_old_line_tables_have_the_interpreters_lines(interpreter: str) -> None:
+    is_lnotab = VERSIONS[interpreter] < "030a0000"
+    done = subprocess.run([interpreter, "-c", LINES], capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        table, first_line, theirs = json.loads(line)
+        ours = [
+            line_at(
+                bytes.fromhex(table), first_line, 2 * at, "lnotab" if is_lnotab else "line_deltas"
+            )
+            for at in range(len(theirs))
+        ]
+        assert ours == [None if line == -1 else line for line in theirs]
+
+
+@pytest.mark.parametrize("suite", ["bullseye", "trixie", "unstable"])
 def test_other_debians_have_their_own_frames(suite: str) -> None:
     root = bare_root(suite, "python3-venv")
     enter = ["chroot", str(root), "python3", "-c", ASLEEP]
@@ -224,6 +289,21 @@ def test_other_debians_have_their_own_frames(suite: str) -> None:
             assert_frames_are_its_own(process)
         finally:
             process.kill()
+
+
+def test_debug_build_has_one_remark() -> None:
+    root = bare_root("bullseye", "python3-dbg")
+    enter = ["chroot", str(root), "python3-dbg", "-c", "print(1, flush=True); input()"]
+    with subprocess.Popen(
+        enter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            first_line(process)
+            done = commands.run("where", "-p", process.pid)
+        finally:
+            process.kill()
+    assert "# Python 3.9: its frames are not known\n" in done.stdout
+    assert done.stdout.count("its frames") == 1
 
 
 def test_stopped_process_has_its_own_frames(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
 """Where the fields of CPython's structures are, by version.
 
-3.11 and 3.12: tables, made with offsetof() and CPython's own headers: Include/internal/
-pycore_runtime.h, pycore_interp.h and pycore_frame.h, Include/cpython/pystate.h, code.h and
-unicodeobject.h (3.11.2, 3.11.7 and 3.12.1, which agree within a version). 3.13 and 3.14: the
-interpreter has its own table at the start of _PyRuntime (struct _Py_DebugOffsets: 3.13.0
-pycore_runtime.h, 3.14.10 pycore_debug_offsets.h).
+3.8 to 3.12: tables, made with offsetof() and CPython's own headers: Include/internal/
+pycore_runtime.h (3.8: pycore_pystate.h), pycore_interp.h and pycore_frame.h, Include/cpython/
+pystate.h, frameobject.h, code.h and unicodeobject.h (3.8.18, 3.9.18, 3.10.13, 3.11.2, 3.11.7 and
+3.12.1; the two of 3.11 agree). 3.13 and 3.14: the interpreter has its own table at the start of
+_PyRuntime (struct _Py_DebugOffsets: 3.13.0 pycore_runtime.h, 3.14.10 pycore_debug_offsets.h).
 """
 
 import struct
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from kernel_delay.symbols.python.line_table import LineFormat
 
 COOKIE = b"xdebugpy"
 
@@ -19,7 +21,7 @@ LARGEST_OFFSET = 1024
 LARGEST_OF_STATE = 1 << 20
 """Of a field of _PyRuntime or PyInterpreterState, which has some 200 KiB."""
 
-_OF_STATE = frozenset(("interpreters_head", "interpreter_next", "threads_head"))
+_OF_STATE = frozenset(("interpreters_head", "interpreter_next", "threads_head", "interpreter_gil"))
 
 
 class Layout(Struct, frozen=True):
@@ -31,23 +33,34 @@ class Layout(Struct, frozen=True):
         threads_head: PyInterpreterState.threads.head.
         thread_next: PyThreadState.next.
         thread_interpreter: PyThreadState.interp.
-        native_thread_id: PyThreadState.native_thread_id.
-        current_frame: PyThreadState.current_frame; with `c_frame` that of _PyCFrame.
-        executable: The code object of _PyInterpreterFrame, a tagged pointer.
-        previous: _PyInterpreterFrame.previous.
-        instruction: _PyInterpreterFrame.prev_instr or instr_ptr.
+        native_thread_id: PyThreadState.native_thread_id. None: it came with 3.11.
+        current_frame: PyThreadState.current_frame; with `c_frame` that of _PyCFrame. Before 3.11:
+            PyThreadState.frame.
+        executable: The code object of _PyInterpreterFrame, a tagged pointer. Before 3.11:
+            PyFrameObject.f_code.
+        previous: _PyInterpreterFrame.previous. Before 3.11: PyFrameObject.f_back.
+        instruction: _PyInterpreterFrame.prev_instr or instr_ptr. Before 3.11:
+            PyFrameObject.f_lasti.
         entry: The byte of _PyInterpreterFrame that ends the frames of one call in C.
         filename: PyCodeObject.co_filename.
         name: PyCodeObject.co_name.
-        qualified_name: PyCodeObject.co_qualname.
-        line_table: PyCodeObject.co_linetable.
+        qualified_name: PyCodeObject.co_qualname. Before 3.11: co_name.
+        line_table: PyCodeObject.co_linetable. Before 3.10: co_lnotab.
         first_line: PyCodeObject.co_firstlineno.
-        code: PyCodeObject.co_code_adaptive.
+        code: PyCodeObject.co_code_adaptive. Before 3.11: not used.
         ascii_size: The size of PyASCIIObject: a compact ASCII string begins behind it.
         compact_size: The size of PyCompactUnicodeObject: any other compact string does.
         c_frame: PyThreadState.cframe. None: the thread state has the frame itself.
         entry_from: The least value of `entry` that ends a call.
         entry_is_function: The frame that ends a call is of a Python function itself.
+        instruction_bytes: What `instruction` counts, as an int from the first instruction on.
+            None: it is an address.
+        line_format: The format of the line table.
+        thread_id: PyThreadState.thread_id, what pthread_self() returns. Used where there is no
+            native_thread_id.
+        main_thread: _PyRuntimeState.main_thread, the same of the first thread.
+        runtime_gil: _PyRuntimeState.ceval.gil. None: from 3.12 on an interpreter has it.
+        interpreter_gil: PyInterpreterState.ceval.gil, a pointer. None: before 3.12.
         type: PyObject.ob_type.
         bytes_length: PyVarObject.ob_size.
         bytes_content: PyBytesObject.ob_sval.
@@ -60,7 +73,7 @@ class Layout(Struct, frozen=True):
     threads_head: int
     thread_next: int
     thread_interpreter: int
-    native_thread_id: int
+    native_thread_id: int | None
     current_frame: int
     executable: int
     previous: int
@@ -77,6 +90,12 @@ class Layout(Struct, frozen=True):
     c_frame: int | None = None
     entry_from: int = 3
     entry_is_function: bool = False
+    instruction_bytes: int | None = None
+    line_format: LineFormat = "locations"
+    thread_id: int = 0
+    main_thread: int = 0
+    runtime_gil: int | None = None
+    interpreter_gil: int | None = None
     type: int = 8
     bytes_length: int = 16
     bytes_content: int = 32
@@ -84,9 +103,48 @@ class Layout(Struct, frozen=True):
     text_state: int = 32
 
 
+# Frames are objects, and each is a call of the interpreter in C: any byte of it ends a call.
+_3_8 = Layout(
+    interpreters_head=32,
+    interpreter_next=0,
+    threads_head=8,
+    thread_next=8,
+    thread_interpreter=16,
+    native_thread_id=None,
+    thread_id=176,
+    main_thread=72,
+    runtime_gil=1152,
+    current_frame=24,
+    executable=32,
+    previous=24,
+    instruction=104,
+    instruction_bytes=1,
+    entry=0,
+    entry_from=0,
+    entry_is_function=True,
+    filename=104,
+    name=112,
+    qualified_name=112,
+    line_table=120,
+    line_format="lnotab",
+    first_line=40,
+    code=0,
+    ascii_size=48,
+    compact_size=72,
+)
+
 # In 3.11 `entry` is is_entry, later it is owner, and 3 is FRAME_OWNED_BY_CSTACK (3.12, 3.13) or
 # FRAME_OWNED_BY_INTERPRETER (3.14).
 _TABLES = {
+    (3, 8): _3_8,
+    (3, 9): structs.replace(_3_8, runtime_gil=352),
+    (3, 10): structs.replace(
+        _3_8,
+        runtime_gil=352,
+        instruction=96,
+        instruction_bytes=2,
+        line_format="line_deltas",
+    ),
     (3, 11): Layout(
         interpreters_head=40,
         interpreter_next=0,
@@ -94,6 +152,7 @@ _TABLES = {
         thread_next=8,
         thread_interpreter=16,
         native_thread_id=160,
+        runtime_gil=360,
         c_frame=56,
         current_frame=8,
         executable=32,
@@ -118,6 +177,7 @@ _TABLES = {
         thread_next=8,
         thread_interpreter=16,
         native_thread_id=144,
+        interpreter_gil=384,
         c_frame=56,
         current_frame=0,
         executable=0,
@@ -141,6 +201,7 @@ _OWN_TABLES = {
         "interpreters_head": 5,
         "interpreter_next": 8,
         "threads_head": 9,
+        "interpreter_gil": 14,
         "thread_next": 21,
         "thread_interpreter": 22,
         "current_frame": 23,
@@ -166,6 +227,7 @@ _OWN_TABLES = {
         "interpreters_head": 5,
         "interpreter_next": 8,
         "threads_head": 9,
+        "interpreter_gil": 15,
         "thread_next": 24,
         "thread_interpreter": 25,
         "current_frame": 26,

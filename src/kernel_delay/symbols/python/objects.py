@@ -25,7 +25,7 @@ POINTER_BYTES = 8
 _WORD = struct.Struct("=Q")
 _INT = struct.Struct("=i")
 
-# PyASCIIObject.state, the same bits from 3.11 to 3.14 with a GIL: Include/cpython/unicodeobject.h.
+# PyASCIIObject.state, the same bits from 3.8 to 3.14 with a GIL: Include/cpython/unicodeobject.h.
 _KIND_SHIFT, _KIND_MASK = 2, 7
 _COMPACT, _ASCII = 1 << 5, 1 << 6
 
@@ -119,16 +119,24 @@ class Objects:
 
         Args:
             code: The code that has it.
-            instruction: Its address.
+            instruction: Its address, or where the layout has `instruction_bytes` its number.
 
         Returns:
             The line. None: not known.
         """
-        offset = instruction - code.address - self._layout.code
+        layout = self._layout
+        if layout.instruction_bytes is None:
+            offset = instruction - code.address - layout.code
+        else:
+            offset = instruction * layout.instruction_bytes
         key = code, offset
         if key not in self._lines:
             table = self._bytes(code.line_table)
-            self._lines[key] = line_at(table, code.first_line, offset) if table else None
+            self._lines[key] = (
+                line_at(table, code.first_line, offset, layout.line_format)
+                if table is not None
+                else None
+            )
         return self._lines[key]
 
     def text(self, address: int) -> str | None:
@@ -168,6 +176,19 @@ class Objects:
         self._tables_left -= size
         content = self._read(address + layout.bytes_content, size)
         return content if len(content) == size else None
+
+
+def int_in(content: bytes, at: int) -> int:
+    """Return the int at an offset.
+
+    Args:
+        content: What was read.
+        at: The offset.
+
+    Returns:
+        The value; 0 if the content ends before.
+    """
+    return int(_INT.unpack_from(content, at)[0]) if at + _INT.size <= len(content) else 0
 
 
 def word_in(content: bytes, at: int) -> int:
