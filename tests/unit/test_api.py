@@ -224,6 +224,24 @@ def test_a_notebook_shows_the_verdict_and_safe_text(path: Path) -> None:
     assert recording.count("<tr>") == 1 + 3
 
 
+def test_names_of_others_drive_no_terminal_and_no_notebook(tmp_path: Path) -> None:
+    name = "\x1b[2J\n# VERDICT: innocent\u202e"
+    hostile = structs.replace(
+        ACCOUNTED,
+        target=structs.replace(ACCOUNTED.target, comm=name),
+        threads=(structs.replace(ACCOUNTED.threads[0], name=name),),
+    )
+    header = structs.replace(HEADER, host=name, target=structs.replace(HEADER.target, comm=name))
+    with RecordingWriter(tmp_path / "a.kdr", header) as writer:
+        writer.sample(judge(hostile))
+        writer.finish("done")
+    recording = kernel_delay.open_recording(tmp_path / "a.kdr")
+    (sample,) = recording
+    shown = [repr(sample), repr(recording), *map(shown_in_a_notebook, (sample, recording))]
+    assert all(text.isprintable() for text in shown)
+    assert all("\\x1b[2J\\x0a# VERDICT" in text for text in shown)
+
+
 def test_threads_that_a_notebook_has_no_room_for_are_counted() -> None:
     threads = tuple(timed_thread(tid, f"t{tid}", user=100) for tid in range(1, 41))
     sample = bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS))

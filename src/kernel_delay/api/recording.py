@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.model.notebook import section, table
+from kernel_delay.printable import printable
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import Events
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas, to_polars
@@ -113,8 +114,8 @@ class Recording:
 
     def __repr__(self) -> str:
         """Say what it is of."""
-        target = self.header.target
-        return f"<Recording {self.path!r} of {target.comm} ({target.pid}) on {self.header.host}>"
+        target, host = self.header.target, printable(self.header.host)
+        return f"<Recording {self.path!r} of {printable(target.comm)} ({target.pid}) on {host}>"
 
     def _repr_html_(self) -> str:
         """Show in a notebook what it is of, and the worst of each of its first Samples."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from kernel_delay.printable import printable
+
 
 def section(title: str, *parts: str) -> str:
     """Return HTML of a title and what is below it.
@@ -11,12 +13,12 @@ def section(title: str, *parts: str) -> str:
         title: Text.
         parts: HTML.
     """
-    return f"<div><strong>{escape(title)}</strong>{''.join(parts)}</div>"
+    return f"<div><strong>{_safe(title)}</strong>{''.join(parts)}</div>"
 
 
 def paragraph(text: str) -> str:
     """Return text as HTML."""
-    return f"<p>{escape(text)}</p>"
+    return f"<p>{_safe(text)}</p>"
 
 
 def items(texts: Iterable[str]) -> str:
@@ -25,7 +27,7 @@ def items(texts: Iterable[str]) -> str:
     Args:
         texts: Text of each item.
     """
-    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+    return f"<ul>{''.join(f'<li>{_safe(text)}</li>' for text in texts)}</ul>"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -35,7 +37,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         headings: Text above the columns.
         rows: Text of the cells.
     """
-    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
+    head = "".join(f"<th>{_safe(text)}</th>" for text in headings)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -43,4 +45,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _cell(text: str) -> str:
     # Notebooks align all cells to the right, as suits figures.
     style = "" if text[:1].isdigit() else ' style="text-align: left"'
-    return f"<td{style}>{escape(text)}</td>"
+    return f"<td{style}>{_safe(text)}</td>"
+
+
+def _safe(text: str) -> str:
+    # Without what turns the direction of the text around it, and the like.
+    return escape(printable(text))

@@ -20,6 +20,7 @@ from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
 from kernel_delay.model.totals import UpcallStats
 from kernel_delay.model.window import Lost, Window
+from kernel_delay.printable import printable
 
 SliceKind = Literal[
     "call", "fault", "unknown_mode", "lost_modes",
@@ -224,7 +225,7 @@ class Sample(Struct, frozen=True):
             _counted(remarks, "remark"),
         )
         time = f"{window.duration_ns / 1e6:,.6g} ms"
-        return f"{target.comm} ({target.pid}): {', '.join((time, *counts))}"
+        return f"{printable(target.comm)} ({target.pid}): {', '.join((time, *counts))}"
 
 
 def _counted(number: int, noun: str) -> str:
