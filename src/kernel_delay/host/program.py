@@ -80,7 +80,7 @@ class StartedProgram:
         if number == signal.SIGHUP:
             # Which a daemon takes for an order to read its configuration again.
             number = signal.SIGTERM
-        if number != signal.SIGINT or not _is_in_foreground():
+        if self._user is not None or number != signal.SIGINT or not _is_in_foreground():
             os.kill(self.pid, number)
 
     def wait(self) -> int:
@@ -111,6 +111,9 @@ class StartedProgram:
             signal.signal(number, signal.SIG_DFL)
         environment = dict(os.environ)
         if self._user is not None:
+            # As su(1) does with a command: whoever shares root's terminal can type there (TIOCSTI of
+            # ioctl_tty(2)).
+            os.setsid()
             name, home = self._user.pw_name, self._user.pw_dir
             os.initgroups(name, self._user.pw_gid)
             os.setgid(self._user.pw_gid)

@@ -73,6 +73,16 @@ def test_it_runs_as_the_user_that_is_asked_for() -> None:
     assert (done.returncode, done.stdout) == (0, "nobody\n"), done.stderr
 
 
+@pytest.mark.parametrize(("options", "session"), [((), "shared"), (("--user", "nobody"), "own")])
+def test_another_user_has_no_session_of_the_terminal(
+    options: tuple[str, ...], session: str
+) -> None:
+    """Who has root's terminal as the session's can type there: TIOCSTI of ioctl_tty(2)."""
+    script = 'test "$(cut -d" " -f6 /proc/$$/stat)" = $$ && echo own || echo shared'
+    done = commands.run("--no-accounting", *options, "--", "sh", "-c", script)
+    assert (done.returncode, done.stdout) == (0, f"{session}\n"), done.stderr
+
+
 def test_it_goes_on_when_the_window_is_over() -> None:
     program = ("sh", "-c", "sleep 0.5; echo over")
     done = commands.run("--sample-time", "0.05", "--no-accounting", "--", *program)
