@@ -390,6 +390,20 @@ def test_kernel_sleep_excludes_calls_that_are_made_to_wait() -> None:
     assert "kernel_sleep" not in rules_found(sample(waits))
 
 
+def test_sleep_under_another_calls_name_counts_once() -> None:
+    """As where the end of a call was missed: the sleep stands under the call before."""
+    misnamed = sleep("pipe", 270, "read")
+    thread = replace(
+        timed_thread(5, "a", user=200), syscalls=(call("fsync", 1, 270),), sleeps=(misnamed,)
+    )
+    assert thread.time is not None
+    assert thread.time.blocked_ns == 300 * MS
+    finding = found("kernel_sleep", sample(thread))
+    assert finding.share == 0.06
+    shares = [each.share for each in judge(sample(thread)).verdict]
+    assert sum(shares) <= 0.6
+
+
 def test_who_ended_sleep_of_no_known_reason_is_told() -> None:
     other = Waker("thread", 9, 9, "other", 10, 90 * MS)
     slept = sleep("unknown", 140, "pwrite64", other)

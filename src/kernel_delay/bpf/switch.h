@@ -170,10 +170,7 @@ __noinline int switch_out_thread(struct thread *thread, struct thread_record *re
 	return 0;
 }
 
-/*
- * @task stops: as a signal stops its process, or as its tracer wants that, or both. A stop by a
- * signal lasts until SIGCONT, and one under a tracer until that resumes it (ptrace(2)).
- */
+/* @task stops: by a signal, until SIGCONT; or until its tracer resumes it; or both (ptrace(2)). */
 static __always_inline void note_stopped(struct task_struct *task, __u64 now_ns)
 {
 	struct task_struct *tracer;

@@ -111,7 +111,7 @@ class StartedProgram:
             signal.signal(number, signal.SIG_DFL)
         environment = dict(os.environ)
         if self._user is not None:
-            # As su(1) does with a command: whoever shares root's terminal can type there (TIOCSTI of
+            # As su(1) does with a command: who shares root's terminal can type there (TIOCSTI,
             # ioctl_tty(2)).
             os.setsid()
             name, home = self._user.pw_name, self._user.pw_dir

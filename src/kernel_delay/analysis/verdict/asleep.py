@@ -9,8 +9,9 @@ from kernel_delay.analysis.verdict.formatting import (
     name,
     work_unknown,
 )
+from kernel_delay.analysis.verdict.kernel_sleep import is_made_to_wait
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, is_made_to_wait, look_for_whom
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker

@@ -11,8 +11,9 @@ from kernel_delay.analysis.verdict.formatting import (
     name,
     quoted,
 )
+from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
     IDLENESS_COUNTS,
     LEAST_SHARE,

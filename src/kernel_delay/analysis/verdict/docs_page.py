@@ -4,8 +4,9 @@ It prints docs/reference/verdict.md.
 """
 
 from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, NEGLIGIBLE_NS, Rule
-from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS, WANTED_SHARE
+from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 
 HEAD = f"""# Rules of the verdict

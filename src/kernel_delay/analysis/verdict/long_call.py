@@ -2,13 +2,10 @@
 
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION
 from kernel_delay.analysis.verdict.formatting import call, length, name
+from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP, NOT_MADE_TO_WAIT
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import (
-    KERNEL_SLEEP,
-    NOT_MADE_TO_WAIT,
-    WAIT_RULES,
-)
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES
 from kernel_delay.analysis.verdict.wait_reasons import WAITS, WITHOUT_REASON
 from kernel_delay.model import Sample, SyscallStats, Thread
 

@@ -18,8 +18,9 @@ from kernel_delay.analysis.verdict.formatting import (
     name,
     share,
 )
+from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, WANTED_SHARE, handed_over
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
 from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, Thread, Who
 

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -68,6 +69,18 @@ class Sources(Struct):
     events: "EventsOfRounds | None" = None
     timelines: "RoundTimelines | None" = None
     has_timelines: bool = False
+
+    def free(self, notices: "Sequence[RoundNotice]") -> None:
+        """Give back the records, and timelines, of these."""
+        self.records.free([notice.record for notice in notices])
+        if self.timelines is not None:
+            self.timelines.free([notice.timeline for notice in notices])
+
+    def free_left(self, living: Container[int], newest: int) -> None:
+        """Give back those of threads that are not among these, up to the newest."""
+        self.records.free(self.records.left_by(living, newest))
+        if self.timelines is not None:
+            self.timelines.free(self.timelines.left_by(living, newest))
 
 
 class RoundSamples:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.capture.plan import SHORTEST_LOOK_NS, EventPlan, Plan, RoundPlan, WindowPlan
@@ -191,17 +190,11 @@ class Watch:
     def _keep_timelines(self) -> "RoundTimelines | None":
         if self._plan.max_slices is None:
             return None
-        # As above, of an extension.
         from kernel_delay.capture.rounds.timelines import RoundTimelines
 
         return RoundTimelines(self._programs)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Detach and unload."""
         self._closing.close()
 
@@ -367,7 +360,7 @@ class Watch:
             self._ended.add(text_of(notice.comm), lengths_of(notice), notice.longest_ns)
             self._unreported_ends.discard(notice.identity)
             self._reported_ends.add(notice.identity)
-        self._free(ended)
+        self._sources.free(ended)
         long = [notice for notice in reported if notice.kind != lib.ROUND_THREAD_ENDED]
         for first in range(0, len(long), MOST_AT_ONCE):
             yield from self._sampled(long[first : first + MOST_AT_ONCE])
@@ -381,7 +374,7 @@ class Watch:
             after = after or self._read()
             samples.append(self._samples.sample(notice, after))
             self._reported += 1
-        self._free(notices)
+        self._sources.free(notices)
         yield from samples
 
     def _is_to_end(self) -> bool:
@@ -390,12 +383,6 @@ class Watch:
             return False
         self._reported_late += 1
         return self._reported_late > self._plan.most_late
-
-    def _free(self, notices: "Sequence[RoundNotice]") -> None:
-        """Give back the records, and timelines, of these."""
-        self._sources.records.free([notice.record for notice in notices])
-        if self._sources.timelines is not None:
-            self._sources.timelines.free([notice.timeline for notice in notices])
 
     def _free_left(self, reading: Reading) -> None:
         """Give back the records of threads that ended without a notice."""
@@ -406,6 +393,4 @@ class Watch:
         living, newest = reading.threads.keys(), max(reading.threads, default=0)
         self._unreported_ends &= living
         wait_for_programs()
-        self._sources.records.free(self._sources.records.left_by(living, newest))
-        if self._sources.timelines is not None:
-            self._sources.timelines.free(self._sources.timelines.left_by(living, newest))
+        self._sources.free_left(living, newest)
