@@ -401,7 +401,7 @@ def test_sleep_under_another_calls_name_counts_once() -> None:
     finding = found("kernel_sleep", sample(thread))
     assert finding.share == 0.06
     shares = [each.share for each in judge(sample(thread)).verdict]
-    assert sum(shares) <= 0.6
+    assert sum(shares) == pytest.approx(0.6)
 
 
 def test_who_ended_sleep_of_no_known_reason_is_told() -> None:
