@@ -109,6 +109,22 @@ def test_hostile_log_prints_no_control_characters(
     assert "\x1b" not in page.read_text()
 
 
+def test_names_that_are_not_utf8_are_escaped_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = os.fsencode(tmp_path / "logs")
+    os.mkdir(folder)
+    for name in (b"y\xff.log", b"z\xff.log.xz"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.writelines(f"{line}\n" for line in of_usage(BLOCKED))
+    assert main(["log", os.fsdecode(folder), "--json"]) == os.EX_DATAERR
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert document["survey"]["logs"][0]["name"].endswith(r"y\xff.log")
+    assert r"z\xff.log.xz" in document["survey"]["left_out"][0]
+    assert r"z\xff.log.xz" in err
+
+
 def test_several_logs_are_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = write(log.with_name("ovn-controller.log"), of_usage(Usage(1800, 1700, 0), second=60))
     assert main(["log", str(log), str(other)]) == os.EX_OK

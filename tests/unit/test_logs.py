@@ -4,9 +4,12 @@ import bz2
 import datetime
 import gzip
 import lzma
+import os
 import random
 import shutil
 import subprocess
+import threading
+import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -436,6 +439,92 @@ def test_file_that_expands_too_much_is_left(
     assert sum(map(len, reader.lines(path))) < most
     assert reader.read_bytes < most
     assert reader.left_out == [f"{path} expands 300-fold, which no log does"]
+
+
+def test_sparse_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "EXPANSION_ALLOWED", 1 << 20)
+    path = write(tmp_path / "a.log", of_usage(Usage(2000, 1, 1)))
+    try:
+        os.truncate(path, 1 << 42)
+    except OSError:
+        os.truncate(path, 1 << 33)
+    result = read(path)
+    assert result.all_rounds == 1
+    assert result.left_out == [f"{path} is sparse: it expands 300-fold, which no log does"]
+
+
+def test_small_sparse_file_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    with path.open("wb") as file:
+        file.seek(1 << 20)
+        file.write(b"\n" + of_usage(Usage(2000, 1, 1))[0].encode() + b"\n")
+    result = read(path)
+    assert (result.all_rounds, result.left_out) == (1, [])
+
+
+def test_xz_that_takes_much_memory_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.log.xz"
+    small = lzma.compress(of_usage(Usage(2000, 1, 1))[0].encode() + b"\n")
+    path.write_bytes(small)
+    assert read(path).all_rounds == 1
+    path.write_bytes(with_dictionary(small, 1 << 30))
+    result = read(path)
+    assert result.all_rounds == 0
+    assert result.left_out == [f"can't read {path}: Memory usage limit exceeded"]
+
+
+def with_dictionary(xz: bytes, size: int) -> bytes:
+    """The same file of one block, whose head says that its dictionary has a size, a power of 2."""
+    head = bytearray(xz[12 : 12 + (xz[12] + 1) * 4])
+    place = head.index(b"\x21\x01") + 2
+    # https://tukaani.org/xz/xz-file-format.txt, 5.3.1: 40 is 4 GiB - 1, two steps are a power.
+    head[place] = (size.bit_length() - 13) * 2
+    head[-4:] = zlib.crc32(head[:-4]).to_bytes(4, "little")
+    return xz[:12] + bytes(head) + xz[12 + len(head) :]
+
+
+def test_xz_of_several_streams_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.log.xz"
+    streams = [
+        lzma.compress("".join(f"{line}\n" for line in of_usage(usage, number=number)).encode())
+        for number, usage in ((3, Usage(2000, 1, 1)), (9, Usage(3000, 1, 1)))
+    ]
+    path.write_bytes(streams[0] + bytes(8) + streams[1] + bytes(4))
+    result = read(path)
+    assert (result.all_rounds, result.left_out) == (2, [])
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "link"])
+def test_file_exchanged_after_the_listing_is_left(kind: str, tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside.log", of_usage(Usage(2000, 1, 1)))
+    path = write(tmp_path / "folder" / "a.log", of_usage(Usage(3000, 1, 1)))
+    found = find([str(path.parent)])
+    path.unlink()
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(outside)
+    done = threading.Event()
+    surveys: list[Survey] = []
+
+    def run() -> None:
+        surveys.append(survey.survey(found.logs, found.left_out, UTC))
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert done.wait(20), "it hangs"
+    assert surveys[0].all_rounds == 0
+    assert len(surveys[0].left_out) == 1
+
+
+def test_named_fifo_and_link_are_read(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.log", of_usage(Usage(2000, 1, 1)))
+    link, fifo = tmp_path / "link.log", tmp_path / "fifo"
+    link.symlink_to(log)
+    os.mkfifo(fifo)
+    assert read(link).all_rounds == 1
+    threading.Thread(target=lambda: fifo.write_bytes(log.read_bytes()), daemon=True).start()
+    assert read(fifo).all_rounds == 1
 
 
 @pytest.mark.parametrize("name", ["a.log.gz", "a.log.xz", "a.log.bz2"])

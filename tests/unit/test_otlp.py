@@ -3,7 +3,8 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -201,6 +202,121 @@ def test_a_head_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
         is_over.set()
         exporter.close()
         answering.join()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@contextmanager
+def raw_receiver(head: bytes, rest: bytes, pause_s: float) -> Iterator[tuple[str, list[int]]]:
+    """A receiver that answers with bytes, and goes on with `rest` until it is hung up on.
+
+    Yields its URL, and a list that has an item for each message.
+    """
+    messages: list[int] = []
+    is_over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            message = connection.recv(PIECE_BYTES)
+            messages.append(len(message))
+            connection.sendall(head)
+            while rest and not is_over.wait(pause_s):
+                connection.sendall(rest)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while not is_over.is_set():
+                threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", messages
+        is_over.set()
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("head", "rest", "pause_s"),
+    [
+        (CHUNKED + b"0\r\n", b"a: b\r\n", 0.01),
+        (CHUNKED + b"0\r\n", b"a: b\r\n" * 10_000, 0),
+        (CHUNKED + b"1;", b"a", 0.01),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0),
+    ],
+    ids=["trailers", "trailer flood", "chunk size", "continue flood"],
+)
+def test_an_answer_is_over_in_time_to_its_last_byte(
+    head: bytes, rest: bytes, pause_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "ANSWER_S", 0.3)
+    # The end of the threads is no part of the test, also where one hangs.
+    with raw_receiver(head, rest, pause_s) as (url, messages):
+        exporter = OtlpExporter(url, full_snapshot, lambda _: None, interval_s=0.01)
+        wait_until(lambda: len(messages) > 1, "the message after the first answer")
+        exporter.close()
+
+
+def test_an_answer_that_floods_is_hung_up_on_before_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(otlp, "ANSWER_S", 3600)
+    with raw_receiver(CHUNKED + b"0\r\n", b"a: b\r\n" * 10_000, 0) as (url, messages):
+        exporter = OtlpExporter(url, full_snapshot, lambda _: None, interval_s=0.01)
+        wait_until(lambda: len(messages) > 1, "the message after the first answer")
+        exporter.close()
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "no-such-encoding", "base64"])
+def test_an_encoding_of_an_answer_decodes_nothing(charset: str) -> None:
+    head = f"HTTP/1.1 400 Bad\r\nContent-Type: text/plain; charset={charset}\r\n"
+    answer = f"{head}Content-Length: 3\r\nSet-Cookie: a=b\r\n\r\n".encode() + b"\xff.."
+    with raw_receiver(answer, b"", 0) as (url, _):
+        response = otlp.bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
+    assert response.status_code == 400
+    assert response.text == "\N{REPLACEMENT CHARACTER}.."
+    assert not response.headers
+
+
+def test_an_exporter_that_fails_is_counted_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def export(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        raise UnicodeError("undefined encoding")
+
+    for exporter in ("OTLPMetricExporter", "OTLPSpanExporter"):
+        monkeypatch.setattr(f"kernel_delay.metrics.otlp.{exporter}.export", export)
+    lines: list[str] = []
+    sender = OtlpExporter("http://127.0.0.1:1", full_snapshot, lines.append, interval_s=0.01)
+    wait_until(lambda: calls > 1, "the message after the first failure")
+    sender.add(bare_sample(timed_thread(TID, "a"), round=Round(TID, "a", 3)))
+    sender.close()
+    assert "going on, and trying again" in lines[0]
+    assert lines[-1].endswith(f": {calls} messages could not be sent")
+
+
+def test_roots_passwords_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login root password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection = listening.accept()[0]
+            received.append(connection.recv(PIECE_BYTES))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            connection.close()
+
+        received: list[bytes] = []
+        answering = threading.Thread(target=answer)
+        answering.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        otlp.bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
+        answering.join()
+    assert b"Authorization" not in received[0]
 
 
 def test_names_in_spans_drive_no_terminal() -> None:

@@ -170,6 +170,16 @@ def test_devices_and_descriptors_are_written_to(
         write(tmp_path)
 
 
+@pytest.mark.parametrize("write", [whole, streamed])
+@pytest.mark.parametrize("digits", [10, 20, 5000])
+def test_descriptors_that_none_can_be_are_refused(
+    write: Callable[[Path], None], digits: int
+) -> None:
+    for folder in ("/dev/fd", "/proc/self/fd"):
+        with pytest.raises(OutputError):
+            write(Path(folder, "9" * digits))
+
+
 def test_stdout_by_any_name_has_the_json_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

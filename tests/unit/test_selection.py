@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.host import selection as selection_module
 from kernel_delay.host.container_names import with_names
+from kernel_delay.host.containers import container_of
 from kernel_delay.host.selection import Selection, find_all, find_one
 from kernel_delay.model import Container
 from tests.cgroups import writable_hierarchy
@@ -214,6 +216,75 @@ def test_unit_selects_its_processes_by_its_systemctl_name(
     assert [target.pid for target in find_all(Selection(unit="kd.slice"))] == both
     with pytest.raises(NoInputError, match=r"no process matches --unit kd$"):
         find_all(Selection(unit="kd"))
+
+
+USER = "user.slice/user-1000.slice/user@1000.service"
+
+
+@pytest.mark.parametrize(
+    ("path", "units"),
+    [
+        (f"/{USER}/cron.service", ["user.slice", "user-1000.slice", "user@1000.service"]),
+        (f"/{USER}/user@1001.service", ["user.slice", "user-1000.slice", "user@1000.service"]),
+        (f"/{USER}/app.slice/cron.service", ["user.slice", "user-1000.slice", "user@1000.service"]),
+        ("/../../system.slice/cron.service", ["system.slice", "cron.service"]),
+        ("/system.slice/cron.service/a.service", ["system.slice", "cron.service"]),
+        ("/init.scope", ["init.scope"]),
+        ("/", []),
+    ],
+)
+def test_units_of_a_delegated_tree_are_no_units(path: str, units: list[str]) -> None:
+    assert selection_module._units_of(path) == units
+
+
+def test_unit_is_no_cgroup_that_a_user_named(start: Start, cgroup: Callable[[str], Path]) -> None:
+    service, forged = start("kd-service"), start("kd-forged")
+    (cgroup("kd.slice/kd-a.service") / "cgroup.procs").write_text(str(service))
+    (cgroup("kd.slice/user@1000.service/kd-a.service") / "cgroup.procs").write_text(str(forged))
+    assert [target.pid for target in find_all(Selection(unit="kd-a"))] == [service]
+    assert [target.pid for target in find_all(Selection(unit="user@1000"))] == [forged]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"app.slice/docker-{ID}.scope",
+        f"app.slice/crio-{ID}.scope",
+        f"cri-containerd-{ID}.scope",
+        f"docker/{ID}",
+        f"kubepods/pod{UID}/{ID}",
+        f"kubepods/pod{UID}/docker-{ID}.scope",
+        "lxc.payload.web",
+    ],
+)
+def test_containers_of_the_system_are_not_below_a_user(name: str) -> None:
+    path = f"/{USER}/{name}"
+    assert container_of(f"0::{path}\n") == (path, None)
+
+
+def test_rootless_podmans_containers_are_known() -> None:
+    path = f"/{USER}/user.slice/libpod-{ID}.scope/container"
+    assert container_of(f"0::{path}\n") == (path, Container("libpod", ID, None))
+    path = f"/{USER}/kubepods/pod{UID}/libpod-{ID}.scope"
+    assert container_of(f"0::{path}\n") == (path, Container("libpod", ID, None))
+
+
+def test_container_of_a_user_takes_no_place_of_anothers(
+    start: Start, cgroup: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        selection_module, "with_names", lambda container: structs.replace(container, name="web")
+    )
+    system, forged, rootless = start("kd-system"), start("kd-forged"), start("kd-rootless")
+    for pid, path in (
+        (system, f"kd.slice/libpod-{ID}.scope"),
+        (forged, f"kd.slice/user@1000.service/libpod-{ID[:12]}{OTHER_ID[12:]}.scope"),
+        (rootless, f"kd.slice/user@1000.service/libpod-{OTHER_ID}.scope"),
+    ):
+        (cgroup(path) / "cgroup.procs").write_text(str(pid))
+    for name in ("web", ID, ID[:12]):
+        assert [target.pid for target in find_all(Selection(container=name))] == [system]
+    assert [target.pid for target in find_all(Selection(container=OTHER_ID))] == [rootless]
 
 
 def test_root_of_all_cgroups_means_no_choice() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import find_descendants, find_target
+from kernel_delay.host.target import find_descendants, find_in_file, find_target
 from tests.workload import wait_until
 
 PF_KTHREAD = 0x0020_0000
@@ -65,6 +65,35 @@ def test_pid_that_was_collected_is_no_process() -> None:
     process.wait()
     with pytest.raises(NoInputError, match=f"no process {process.pid}"):
         find_target(process.pid)
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device", "link to device", "large file"])
+def test_pid_file_cannot_hang_or_fill_memory(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/zero")
+    elif kind == "link to device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+    code = (
+        "import resource, pathlib; from kernel_delay.host.target import find_in_file;"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30));"
+        f"assert find_in_file(pathlib.Path({str(path)!r})) is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_pid_file_may_be_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "pid", tmp_path / "link"
+    path.write_text(f"{os.getpid()}\n")
+    link.symlink_to(path)
+    target = find_in_file(link)
+    assert target is not None
+    assert target.pid == os.getpid()
 
 
 def test_zombie_has_exited() -> None:

@@ -6,7 +6,8 @@
     containerd   …/cri-containerd-ID.scope, /kubepods/burstable/podUID/ID
     LXC          /lxc.payload.NAME, /lxc/NAME
 
-A path says nothing where the process's cgroup namespace is the tool's own.
+A path says nothing where the process's cgroup namespace is the tool's own. A user names the cgroups
+below their user@UID.service: rootless podman's are containers, and nothing else there is one.
 """
 
 import re
@@ -27,6 +28,10 @@ _POD = re.compile(
     r"pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)"
 )
 _BARE = re.compile(rf"/(?P<id>{_ID})(?:/|$)")
+
+# systemd gives the cgroups below to the user: https://systemd.io/CGROUP_DELEGATION/
+_USERS_TREE = re.compile(r"(?:^|/)user@\d+\.service/")
+_ROOTLESS = "libpod"
 
 _ROOT = "/"
 # The hierarchies that systemd and the runtimes put a process in; v2 is named "".
@@ -49,7 +54,14 @@ def cgroup_of(pid: int) -> tuple[str | None, Container | None]:
 def named_cgroup_of(pid: int) -> tuple[str | None, Container | None]:
     """Return the same, the container with its names."""
     path, container = cgroup_of(pid)
-    return path, container and with_names(container)
+    if container is None or is_in_users_tree(path):
+        return path, container
+    return path, with_names(container)
+
+
+def is_in_users_tree(path: str | None) -> bool:
+    """Whether a user named that cgroup: its name, and an ID in it, may be those of another."""
+    return path is not None and _USERS_TREE.search(path) is not None
 
 
 def container_of(memberships: str) -> tuple[str | None, Container | None]:
@@ -73,6 +85,11 @@ def _paths(memberships: str) -> list[str]:
 
 
 def _container(path: str) -> Container | None:
+    if users := _USERS_TREE.search(path):
+        scope = _SCOPE.search(path, users.end())
+        if scope and scope["word"] == _ROOTLESS:
+            return Container(_ROOTLESS, scope["id"], None)
+        return None
     pod = _POD.search(path)
     uid = pod["uid"].replace("_", "-") if pod else None
     if scope := _SCOPE.search(path):

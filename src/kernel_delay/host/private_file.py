@@ -31,7 +31,12 @@ READER_S = 2.0
 STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 """What people call the standard output."""
 
-_DESCRIPTOR = re.compile(r"/dev/(std(?P<name>out|err)|fd/(?P<fd>\d+))|/proc/self/fd/(?P<own>\d+)")
+_DESCRIPTOR = re.compile(
+    r"/dev/(std(?P<name>out|err)|fd/(?P<fd>\d{1,99}))|/proc/self/fd/(?P<own>\d{1,99})"
+)
+
+# Of C's int: larger ones are as little open as this one.
+_MOST_DESCRIPTOR = 2**31 - 1
 
 # What a kill leaves behind: of this version, and of those before it.
 _PART = re.compile(
@@ -284,7 +289,8 @@ def _descriptor(path: Path) -> int | None:
     if found is None:
         return None
     names = {"out": 1, "err": 2}
-    return names.get(found["name"] or "") or int(found["fd"] or found["own"])
+    number = names.get(found["name"] or "") or int(found["fd"] or found["own"])
+    return min(number, _MOST_DESCRIPTOR)
 
 
 def _new_part(folder: int) -> tuple[str, int]:

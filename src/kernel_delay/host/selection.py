@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.host.cgroups import mount_points
 from kernel_delay.host.container_names import with_names
-from kernel_delay.host.containers import cgroup_of
+from kernel_delay.host.containers import cgroup_of, is_in_users_tree
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import (
     LONGEST_COMM,
@@ -141,7 +142,7 @@ def _tests(selection: Selection) -> list[Callable[[int], bool]]:
         tests.append(lambda pid: _is_in_cgroup(pid, path))
     if selection.unit is not None:
         unit = _unit_name(selection.unit)
-        tests.append(lambda pid: any(unit in path.split("/") for path in _cgroup_paths(pid)))
+        tests.append(lambda pid: any(unit in _units_of(path) for path in _cgroup_paths(pid)))
     if selection.pod is not None or selection.container is not None:
         names = _Names()
         pod, container = selection.pod, selection.container
@@ -154,14 +155,29 @@ class _Names:
 
     def __init__(self) -> None:
         self._named: dict[Container, Container] = {}
+        self._ids: set[str] | None = None
 
     def of(self, pid: int) -> Container | None:
-        _, container = cgroup_of(pid)
+        path, container = cgroup_of(pid)
         if container is None:
             return None
+        if is_in_users_tree(path):
+            # Without a name, and without an ID that may mean a container of the system.
+            is_forged = (container.id or "")[:SHORTEST_ID] in self._ids_of_system()
+            return None if is_forged else container
         if container not in self._named:
             self._named[container] = with_names(container)
         return self._named[container]
+
+    def _ids_of_system(self) -> set[str]:
+        """The beginnings of the IDs of containers that no user named."""
+        if self._ids is None:
+            self._ids = set()
+            for pid in process_ids():
+                path, container = cgroup_of(pid)
+                if container is not None and container.id and not is_in_users_tree(path):
+                    self._ids.add(container.id[:SHORTEST_ID])
+        return self._ids
 
 
 def _is_in(container: Container | None, pod: str | None, name: str | None) -> bool:
@@ -179,6 +195,18 @@ def _is_id(text: str, id_: str | None) -> bool:
 def _unit_name(text: str) -> str:
     """The unit's full name: as systemctl(1) has it, one without a kind is a service."""
     return text if text.endswith(_UNITS) else f"{text}.service"
+
+
+def _units_of(path: str) -> list[str]:
+    """The units of the system that have a cgroup: its slices, and what is in the last of these.
+
+    Below that the service names the cgroups itself, as a user's user@UID.service does: see
+    systemd's src/basic/cgroup-util.c:cg_path_get_unit().
+    """
+    # Of another cgroup namespace the path may begin with `..`.
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    slices = list(takewhile(lambda part: part.endswith(".slice"), parts))
+    return parts[: len(slices) + 1]
 
 
 def _is_in_cgroup(pid: int, path: str) -> bool:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Literal
 
 from msgspec import Struct
@@ -111,9 +112,19 @@ def find_child(pid: int) -> ProcessTarget | None:
 
 
 def find_in_file(path: Path) -> ProcessTarget | None:
-    """The process whose PID is in that file; None where there is no such file or process."""
+    """The process whose PID is in that file; None where there is no such file or process.
+
+    Others may exchange the file: only a regular one is opened, and LONGEST_PID bytes are read.
+    """
     try:
-        return examine(int(path.read_text()[:LONGEST_PID]))
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not S_ISREG(os.fstat(fd).st_mode):
+                return None
+            text = read_bytes(f"{PROC}/self/fd/{fd}", LONGEST_PID)
+        finally:
+            os.close(fd)
+        return examine(int(text))
     except (OSError, ValueError, NoInputError):
         return None
 

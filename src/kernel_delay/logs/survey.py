@@ -321,7 +321,7 @@ def _rounds_of(
 ) -> Iterator[LongRound]:
     for path in log.paths:
         zone = Zone(timezone, _modified(path))
-        for raw in reader.lines(path):
+        for raw in reader.lines(path, path in log.listed):
             line = parse(raw, zone)
             if line is not None:
                 yield from rounds.take(line)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
+from http.client import HTTPResponse
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,33 +54,68 @@ if TYPE_CHECKING:
 MOST_ANSWER_BYTES = 4096
 """An answer of OTLP has some bytes, or a sentence; its status says whether it took the message."""
 
+MOST_RECEIVED_BYTES = 64 << 10
+"""Of a whole answer: its head, the sizes of its chunks and its trailers too."""
+
 ANSWER_S = 5.0
-"""For so long the head of an answer is read, and its body, however often there is a byte of it."""
+"""For so long a whole answer is read, to its last byte."""
 
 
 def bounded_session(note: Callable[[int], None]) -> Session:
-    """Return a session that reads MOST_ANSWER_BYTES of a body, and hangs up on those with more.
+    """Return a session that reads answers within ANSWER_S and MOST_RECEIVED_BYTES.
 
-    It follows no redirection. `note` is called with the status of each answer.
+    It keeps MOST_ANSWER_BYTES of a body, and hangs up on those with more. It follows no
+    redirection, and sends no password of ~/.netrc. `note` is called with the status of each answer.
     """
     session = Session()
+    session.trust_env = False
     for scheme in ("http://", "https://"):
         session.mount(scheme, _BoundedAdapter(note))
     return session
 
 
+class _BoundedFile(io.RawIOBase):
+    """What a connection receives for one answer: it ends where the time is over.
+
+    More bytes than MOST_RECEIVED_BYTES are an error.
+    """
+
+    def __init__(self, raw: io.RawIOBase, connection: Any) -> None:
+        self._raw = raw
+        self._left = MOST_RECEIVED_BYTES
+        # A limit for each read would let a byte a second go on for ever.
+        self._timer = threading.Timer(ANSWER_S, hang_up, (connection,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        read = self._raw.readinto(buffer)
+        self._left -= read or 0
+        if self._left < 0:
+            raise ConnectionError(f"the answer has more than {MOST_RECEIVED_BYTES:,} bytes")
+        return read
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._raw.close()
+        super().close()
+
+
+class _BoundedAnswer(HTTPResponse):
+    def __init__(self, sock: Any, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(sock, *arguments, **keywords)
+        self.fp = io.BufferedReader(_BoundedFile(self.fp.detach(), sock))
+
+
 class _BoundedConnection(HTTPConnection):
-    def getresponse(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return an answer whose head is there; whoever takes longer for it is hung up on."""
-        with _hanging_up(self.sock):
-            return super().getresponse(*arguments, **keywords)
+    response_class = _BoundedAnswer
 
 
 class _BoundedTlsConnection(HTTPSConnection):
-    def getresponse(self, *arguments: Any, **keywords: Any) -> Any:
-        """Do the same."""
-        with _hanging_up(self.sock):
-            return super().getresponse(*arguments, **keywords)
+    response_class = _BoundedAnswer
 
 
 class _Pool(HTTPConnectionPool):
@@ -88,18 +124,6 @@ class _Pool(HTTPConnectionPool):
 
 class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _BoundedTlsConnection
-
-
-@contextmanager
-def _hanging_up(connection: Any) -> Iterator[None]:
-    """Hang up if what is done within is not over in time: that fails then."""
-    timer = threading.Timer(ANSWER_S, hang_up, (connection,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 class _BoundedAdapter(HTTPAdapter):
@@ -113,25 +137,26 @@ class _BoundedAdapter(HTTPAdapter):
         response = super().build_response(req, resp)
         response.raw = io.BytesIO(_beginning(resp))
         self._note(response.status_code)
+        # The exporters need the status alone. A redirected POST would go on as a GET, without the
+        # message; an encoding may be one that decodes nothing.
+        response.headers.clear()
+        response.encoding = "utf-8"
         if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
-            # A redirected POST would go on as a GET, without the message, and below 400 the
-            # exporters take it for sent.
-            response.headers.pop("Location", None)
+            # Below 400 the exporters take it for sent.
             response.status_code = max(response.status_code, HTTPStatus.BAD_REQUEST)
         return response
 
 
 def _beginning(raw: "BaseHTTPResponse") -> bytes:
     """Read an answer's body to its end, or close it where that does not come."""
-    until_s = time.monotonic() + ANSWER_S
     read = bytearray()
     try:
-        while len(read) < MOST_ANSWER_BYTES and time.monotonic() < until_s:
+        while len(read) < MOST_ANSWER_BYTES:
             # More at once would wait for all of it.
             byte = raw.read(1, decode_content=False)
             if not byte:
                 raw.release_conn()
-                return bytes(read)
+                break
             read += byte
     except HTTPError:
         pass  # It took the message: its status said so.
@@ -260,7 +285,11 @@ class OtlpExporter:
     def _send(self) -> None:
         self._status = 0  # An answer to a message before says nothing of this one.
         data = metrics_data(self._snapshot(), self._resource, self._began_ns)
-        if self._metrics.export(data) is not MetricExportResult.SUCCESS:
+        try:
+            is_sent = self._metrics.export(data) is MetricExportResult.SUCCESS
+        except Exception:  # Versions differ in what they catch, and the thread has to go on.
+            is_sent = False
+        if not is_sent:
             self._note_failure()
 
     def _note_status(self, status: int) -> None:
@@ -317,7 +346,10 @@ class _CountedSpans(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send them."""
-        result = self._to.export(spans)
+        try:
+            result = self._to.export(spans)
+        except Exception:  # As of metrics.
+            result = SpanExportResult.FAILURE
         if result is not SpanExportResult.SUCCESS:
             self._failed()
         return result
