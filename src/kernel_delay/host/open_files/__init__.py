@@ -85,15 +85,22 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
     """Return what the thread's descriptor is of; None unless it is still of that inode."""
     path = f"/proc/{pid}/task/{tid}/fd/{fd}"
     try:
-        now = file_status(path)
-        link = os.readlink(path)
-        reads, writes = access(path)
+        # The thread may put another file there meanwhile, whose server does not answer.
+        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return None
-    if now.inode & INODE_MASK != inode:
+    try:
+        own = f"/proc/self/fd/{held}"
+        now = file_status(own)
+        link = os.readlink(own)
+        reads, writes = access(path)
+        if now.inode & INODE_MASK != inode:
+            return None
+        return Descriptor(_kind(own, link, now.mode), link, now.inode, reads, writes)
+    except OSError:
         return None
-    kind = _kind(path, link, now.mode)
-    return Descriptor(kind, link, now.inode, reads, writes)
+    finally:
+        os.close(held)
 
 
 def access(path: str) -> tuple[bool, bool]:
