@@ -100,14 +100,21 @@ def deadlocks(threads: Iterable[ThreadPosition]) -> tuple[tuple[int, ...], ...]:
         for holder in thread.holders
         if holder.relation == "owner"
     }
-    found: dict[frozenset[int], tuple[int, ...]] = {}
+    order = {tid: at for at, tid in enumerate(owners)}
+    found: list[tuple[int, ...]] = []
+    passed_from: dict[int, int] = {}
     for first in owners:
-        passed = [first]
-        while (owner := owners.get(passed[-1])) is not None and owner not in passed:
-            passed.append(owner)
-        if owner == first:
-            found.setdefault(frozenset(passed), tuple(passed))
-    return tuple(found.values())
+        passed: list[int] = []
+        tid = first
+        while tid in owners and tid not in passed_from:
+            passed_from[tid] = first
+            passed.append(tid)
+            tid = owners[tid]
+        if passed_from.get(tid) == first:
+            circle = passed[passed.index(tid) :]
+            start = circle.index(min(circle, key=order.__getitem__))
+            found.append((*circle[start:], *circle[:start]))
+    return tuple(sorted(found, key=lambda circle: order[circle[0]]))
 
 
 # How often a thread is looked at that ran meanwhile.
