@@ -239,9 +239,9 @@ class _Process:
             directory = PROC / str(living_thread(target.pid) or target.pid)
             self._files = Files(directory, links)
             if reads:
-                self._memory = ProcessMemory(directory)
-                failing.callback(self._memory.close)
                 self._image = failing.enter_context(ProcessImage(target.pid))
+                self._memory = ProcessMemory(directory, self._image.bounds)
+                failing.callback(self._memory.close)
                 self._space = AddressSpaceApart(self._image, source)
                 failing.callback(self._space.close)
                 self._space.note()

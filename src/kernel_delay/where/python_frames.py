@@ -6,7 +6,7 @@ from msgspec import structs
 
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
-from kernel_delay.symbols.memory import ProcessMemory
+from kernel_delay.symbols.memory import Pages, ProcessMemory
 from kernel_delay.symbols.python import PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import find_interpreter
 from kernel_delay.symbols.python.threads import (
@@ -65,7 +65,8 @@ class PythonThreads:
         if found.layout is None:
             self._remark = self._unknown
         else:
-            self._threads = Threads(found, found.layout, memory.read)
+            pages = Pages(memory.read)
+            self._threads = Threads(found, found.layout, pages.read, pages.forget)
 
     def note(self) -> None:
         """Note which threads there are now."""

@@ -2,15 +2,16 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from msgspec import Struct
 
+from kernel_delay.symbols.memory import Read
 from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.interpreter import Interpreter
 from kernel_delay.symbols.python.layouts import Layout
-from kernel_delay.symbols.python.objects import POINTER_BYTES, Code, Objects, Read, word_in
+from kernel_delay.symbols.python.objects import POINTER_BYTES, Code, Objects, word_in
 
 MOST_INTERPRETERS = 256
 MOST_THREADS = 4096
@@ -46,17 +47,25 @@ class _RawFrame(Struct, frozen=True):
 class Threads:
     """The threads of one interpreter that run Python."""
 
-    def __init__(self, interpreter: Interpreter, layout: Layout, read: Read) -> None:
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        layout: Layout,
+        read: Read,
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
         """Know none yet.
 
         Args:
             interpreter: Where it is.
             layout: Its layout.
             read: Reads memory of the process.
+            forget: Has `read` read again what it has kept.
         """
         self._runtime = interpreter.runtime
         self._layout = layout
         self._read = read
+        self._forget = forget
         self._objects = Objects(read, layout, interpreter.code_type)
         self._frame_bytes = POINTER_BYTES + max(
             layout.executable, layout.previous, layout.instruction, layout.entry
@@ -75,6 +84,7 @@ class Threads:
         """
         self._states = {}
         for _ in range(MOST_READS):
+            self._forget()
             found, is_whole = self._walk()
             if sum(map(len, found.values())) > len(self):
                 self._states = found
@@ -132,6 +142,7 @@ class Threads:
         began = time.monotonic()
         if self._left_s <= 0:
             return None
+        self._forget()
         try:
             running = [state for state in self._states.get(tid, ()) if self._current(state)]
             return self._stack(running[0]) if len(running) == 1 else None
@@ -147,6 +158,7 @@ class Threads:
         for _ in range(MOST_READS):
             before, end = self._raw(state)
             calls, is_known = self._calls(before)
+            self._forget()
             after, _ = self._raw(state)
             is_steady = _chain(before) == _chain(after)
             if is_steady:
