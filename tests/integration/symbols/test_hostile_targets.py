@@ -244,6 +244,18 @@ def test_code_whose_fuse_server_does_not_answer_costs_names_alone(
     assert "a read took longer than 2 s" in output.read_text().replace("\n# ", " ")
 
 
+@pytest.mark.parametrize("options", [(), ("-s",), ("--chains",)])
+def test_poll_of_memory_whose_fuse_server_does_not_answer_is_measured(
+    options: Sequence[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    with fuse_mappings.mapped(NOBODY, polls=True) as (pid, _), output.open("wb") as file:
+        command = [sys.executable, "-m", "kernel_delay", "--sample-time", "0.2", "-p", str(pid)]
+        tool = subprocess.Popen([*command, *options], stdout=file, stderr=file)
+        assert tool.wait(30) == 0
+    assert f"({pid})" in output.read_text()
+
+
 TRUNCATED = """
 import os, signal, sys
 from kernel_delay.symbols._libdw import ffi, lib
