@@ -382,7 +382,7 @@ def test_stopped_ones_are_looked_for_beside_ends_alone(
     client, server = (each.pid for each in sleepers)
     looked_for = set[int]()
     programs = sleeping_for(monkeypatch, client, reason)
-    monkeypatch.setattr(peers, "_watched", lambda pid, tid: [])
+    monkeypatch.setattr(peers.Peers, "_watched", lambda self, pid, tid: [])
     monkeypatch.setattr(Siblings, "look", lambda self, pids, now_ns: looked_for.update(pids))
     follower = Follower((client,), UnixSockets())
     woken(programs, client, server)
@@ -402,14 +402,16 @@ def polls(
     """Have threads poll these files."""
     watched = watched or {pid: files}
 
-    def keys(process: int, tid: int) -> list[FileKey]:
+    def keys(_: object, process: int, tid: int) -> list[FileKey]:
         return [FileKey(process, each.fd, each.inode, writes=False) for each in watched[tid]]
 
     found = {
-        key: file for tid in watched for key, file in zip(keys(tid, tid), watched[tid], strict=True)
+        key: file
+        for tid in watched
+        for key, file in zip(keys(None, tid, tid), watched[tid], strict=True)
     }
     programs = sleeping_for(monkeypatch, pid, "epoll")
-    monkeypatch.setattr(peers, "_watched", keys)
+    monkeypatch.setattr(peers.Peers, "_watched", keys)
     monkeypatch.setattr(peers, "find_files", lambda asked, sockets, likely: found)
     return programs
 

@@ -25,6 +25,22 @@ print(describe(*map(int, sys.argv[1:])).kind)
 """
 
 
+# Its own descriptor becomes the file of the stopped server while it is described.
+TURNS = """
+import os, socket, sys
+from kernel_delay.host import open_files
+held, _ = socket.socketpair()
+sockets, file = os.dup(held.fileno()), os.open(sys.argv[1], os.O_PATH)
+access = open_files.access
+def turn(path):
+    os.dup2(file, sockets)
+    return access(path)
+open_files.access = turn
+inode = os.fstat(held.fileno()).st_ino & open_files.INODE_MASK
+print(open_files.describe(os.getpid(), os.getpid(), sockets, inode).kind)
+"""
+
+
 class Served(NamedTuple):
     """A process with a file of a FUSE file system; its server, and that one's descriptor."""
 
@@ -87,6 +103,12 @@ def test_file_of_a_stopped_server_is_described(served: Served) -> None:
     words = [sys.executable, "-c", READS, *map(str, numbers)]
     found = subprocess.run(words, check=True, capture_output=True, timeout=FAILS_AFTER_S)
     assert found.stdout == b"file\n"
+
+
+def test_descriptor_that_becomes_such_a_file_is_described(served: Served) -> None:
+    words = [sys.executable, "-c", TURNS, f"/proc/{served.client}/fd/{served.fd}"]
+    found = subprocess.run(words, check=True, capture_output=True, timeout=10)
+    assert found.stdout == b"unix\n"
 
 
 def test_server_of_a_file_is_found(served: Served) -> None:

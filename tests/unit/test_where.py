@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
-from kernel_delay.reporters.where import render
+from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
 from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
 from kernel_delay.where.files import Files, Links
@@ -279,6 +279,36 @@ def test_only_threads_in_the_circle_are_deadlocked() -> None:
 
 def test_thread_that_waits_for_itself_is_deadlocked() -> None:
     assert deadlocks([position(1, holders=owned_by(1))]) == ((1,),)
+
+
+def test_long_chain_of_owners_is_followed_in_linear_time() -> None:
+    count = 30_000
+    chain = [position(tid, holders=owned_by(tid + 1)) for tid in range(1, count)]
+    started = time.process_time()
+    assert deadlocks(chain) == ()
+    # The last one's owner is the first: all are one circle.
+    circle = (position(count, holders=owned_by(1)), *reversed(chain))
+    assert deadlocks(circle) == ((count, *range(1, count)),)
+    assert time.process_time() - started < 5
+
+
+def test_circle_begins_with_the_thread_listed_first() -> None:
+    threads = [position(tid, holders=owned_by(owner)) for tid, owner in ((1, 4), (3, 4), (4, 3))]
+    assert deadlocks(threads) == ((3, 4),)
+
+
+def test_lines_about_owners_and_deadlocks_are_bounded() -> None:
+    chain = [position(tid, holders=owned_by(tid + 1)) for tid in range(1, 1000)]
+    lines = render(answer(*chain), IN_A_PIPE).splitlines()
+    assert sum("waits for a lock of" in line for line in lines) == MOST_OWNERS
+    assert "# Locks of 983 other owners keep 983 threads waiting: see the threads below." in lines
+    pairs = [position(tid, holders=owned_by(tid ^ 1)) for tid in range(2, 2002)]
+    lines = render(answer(*pairs), IN_A_PIPE).splitlines()
+    assert sum(line.startswith("# DEADLOCK") for line in lines) == MOST_DEADLOCKS
+    assert "# 984 more deadlocks." in lines
+    ring = (*chain, position(1000, holders=owned_by(1)))
+    first, *_ = render(answer(*ring), IN_A_PIPE).splitlines()
+    assert first.endswith(", and so on through 984 more threads.")
 
 
 FRAME = UserFrame(0x7F00, "a_function_with_quite_a_long_name" * 3, 3, "/usr/lib/libc.so.6")

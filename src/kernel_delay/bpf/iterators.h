@@ -73,6 +73,41 @@ int register_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* include/uapi/linux/magic.h */
+#define FUSE_SUPER_MAGIC 0x65735546
+
+/* Whether memory up to @end can be read without an answer of another process. */
+struct readable {
+	__u64 end;
+	bool without_answer;
+};
+
+static long check_mapping(struct task_struct *task, struct vm_area_struct *vma, void *context)
+{
+	struct readable *readable = context;
+
+	readable->without_answer =
+		readable->end <= vma->vm_end &&
+		BPF_CORE_READ(vma, vm_file, f_inode, i_sb, s_magic) != FUSE_SUPER_MAGIC &&
+		(!bpf_core_field_exists(vma->vm_userfaultfd_ctx.ctx) ||
+		 !BPF_CORE_READ(vma, vm_userfaultfd_ctx.ctx));
+	return 0;
+}
+
+/*
+ * Reads memory of @task as bpf_copy_from_user_task() does, but none whose page a FUSE server or a
+ * userfaultfd has to supply: the tool would wait for it, and SIGKILL does not end a wait for FUSE.
+ */
+static __always_inline long copy_at_once(void *to, __u32 size, __u64 address,
+					 struct task_struct *task)
+{
+	struct readable readable = { .end = address + size };
+
+	if (bpf_find_vma(task, address, check_mapping, &readable, 0) || !readable.without_answer)
+		return -1;
+	return bpf_copy_from_user_task(to, size, (void *)address, task, 0);
+}
+
 /* Notes which file @thread polls, whose @task was in that poll(2) before the programs. */
 static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task)
 {
@@ -81,7 +116,7 @@ static __always_inline void note_polled_before(struct thread *thread, struct tas
 	__u64 file;
 
 	if (polled_count(regs) != 1 ||
-	    bpf_copy_from_user_task(&only, sizeof(only), (void *)polled_array(regs), task, 0) ||
+	    copy_at_once(&only, sizeof(only), polled_array(regs), task) ||
 	    only.fd < 0)
 		return;
 	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only.fd);
@@ -118,7 +153,7 @@ int note_futex_owners(struct bpf_iter__task *ctx)
 	if (!(syscall_flags(number) & SYSCALL_IS_FUTEX))
 		return 0;
 	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
-	if (!lock || bpf_copy_from_user_task(&mutex, sizeof(mutex), (void *)lock, task, 0))
+	if (!lock || copy_at_once(&mutex, sizeof(mutex), lock, task))
 		return 0;
 	/* The thread may be off to its next call by now. */
 	if (!__sync_val_compare_and_swap(&thread->lock, 0, lock))

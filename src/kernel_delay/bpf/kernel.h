@@ -63,6 +63,7 @@ struct thread_info {
 
 struct super_block {
 	__u32 s_dev; /* dev_t */
+	unsigned long s_magic;
 };
 
 struct inode {
@@ -73,6 +74,18 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+};
+
+struct userfaultfd_ctx;
+
+struct vm_userfaultfd_ctx {
+	struct userfaultfd_ctx *ctx;
+};
+
+struct vm_area_struct {
+	unsigned long vm_end;
+	struct file *vm_file;
+	struct vm_userfaultfd_ctx vm_userfaultfd_ctx;
 };
 
 struct fdtable {

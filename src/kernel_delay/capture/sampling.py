@@ -97,7 +97,7 @@ class Sampling:
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains import Follower
 
-        follower = Follower(self._targets.pids, self._unix_sockets)
+        follower = Follower(self._targets.pids, self._unix_sockets, self._notify)
         self._closing.callback(follower.close)
         if self._targets.are_several:
             self._processes.note(self._programs.thread_states())

@@ -209,6 +209,11 @@ def end_with_parent() -> None:
     lib.end_with_parent()
 
 
+def refuse_tracers() -> None:
+    """Keep others of this user from this process's memory and files: prctl(2), PR_SET_DUMPABLE."""
+    lib.refuse_tracers()
+
+
 def without_capabilities(start: Callable[[], object]) -> None:
     """Call `start`, whose threads have no capabilities, nor have those that these start."""
     import threading

@@ -87,3 +87,8 @@ void end_with_parent(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
+
+void refuse_tracers(void)
+{
+	prctl(PR_SET_DUMPABLE, 0);
+}

@@ -17,4 +17,7 @@ int allow_calls(const int32_t *calls, size_t n_calls);
 /* Has SIGKILL end this process when the thread that forked it ends. */
 void end_with_parent(void);
 
+/* Keeps processes of the same user from this one's memory and open files: prctl(2). */
+void refuse_tracers(void);
+
 #endif

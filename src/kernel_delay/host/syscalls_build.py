@@ -19,6 +19,7 @@ int deny_calls(const int32_t *calls, size_t n_calls, const int32_t *commands, si
 int allow_calls(const int32_t *calls, size_t n_calls);
 int limit_capabilities(uint64_t kept);
 void end_with_parent(void);
+void refuse_tracers(void);
 """
 
 INCLUDED = """

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
@@ -15,6 +16,13 @@ from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, U
 
 # Of threads that stand alike so many are named.
 MOST_NAMED = 3
+
+# So many deadlocks have a line of their own, and so many owners of locks.
+MOST_DEADLOCKS = 16
+MOST_OWNERS = 16
+
+# Of a deadlock so many threads are named.
+MOST_DEADLOCKED = 16
 
 # Whoever sleeps so waits for more than its call's object.
 _IN_THE_KERNEL: frozenset[SleepReason] = frozenset(
@@ -50,8 +58,10 @@ def render(found: Where, layout: Layout) -> str:
     """The processes, one below the other, each line with its end."""
     names = {thread.tid: _name(thread) for each in found.processes for thread in each.threads}
     lines: list[str] = []
-    for circle in found.deadlocks:
+    for circle in found.deadlocks[:MOST_DEADLOCKS]:
         lines += layout.comment(_deadlock(circle, names), "verdict")
+    if (more := len(found.deadlocks) - MOST_DEADLOCKS) > 0:
+        lines += layout.comment(f"{more:,} more {_plural(more, 'deadlock')}.", "verdict")
     for process in found.processes:
         if lines:
             lines.append("")
@@ -63,8 +73,10 @@ def _deadlock(circle: Sequence[int], names: dict[int, str]) -> str:
     owners = (*circle[1:], circle[0])
     waits = [
         f"{names[tid]} waits for a lock of {names[owner]}"
-        for tid, owner in zip(circle, owners, strict=True)
+        for tid, owner in islice(zip(circle, owners, strict=True), MOST_DEADLOCKED)
     ]
+    if (more := len(circle) - MOST_DEADLOCKED) > 0:
+        waits.append(f"so on through {more:,} more {_plural(more, 'thread')}")
     return f"DEADLOCK: {', and '.join(waits)}."
 
 
@@ -120,11 +132,23 @@ def _waited_for(process: ProcessPosition, found: Where, layout: Layout) -> Itera
             if holder.relation == "owner" and thread.tid not in in_circles:
                 waiters[holder.tid] = waiters.get(holder.tid, 0) + 1
                 owners[holder.tid] = holder
-    for tid, count in sorted(waiters.items(), key=lambda each: -each[1]):
+    by_count = sorted(waiters.items(), key=lambda each: -each[1])
+    for tid, count in by_count[:MOST_OWNERS]:
         wait = "1 thread waits" if count == 1 else f"{count:,} threads wait"
         owner = everyone.get(tid)
         where = f", which is {_state(owner)}{_call(owner)}" if owner else ""
         yield from layout.comment(f"{wait} for a lock of {_named(owners[tid])}{where}.", "verdict")
+    if others := by_count[MOST_OWNERS:]:
+        count = sum(each for _, each in others)
+        yield from layout.comment(
+            f"Locks of {len(others):,} other {_plural(len(others), 'owner')} keep"
+            f" {count:,} {_plural(count, 'thread')} waiting: see the threads below.",
+            "verdict",
+        )
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
 
 
 def _grouped(

@@ -5,6 +5,7 @@ What goes beyond is passed over, and the report says so.
 
 import time
 
+from kernel_delay.host.process_memory import Patience
 from kernel_delay.symbols.elf import is_excessive
 
 CHECKED_BYTES = 4 << 30
@@ -49,12 +50,19 @@ class Bounds:
 
     def __init__(self) -> None:
         """Begin with all of it left."""
+        self.memory = Patience(self._without_memory)
         self.held_bytes = 0
         self.table_bytes = 0
         self._copied_bytes = 0
         self._checked_bytes = 0
         self._checked_ns = 0
         self._remarks: dict[str, None] = {}
+
+    def _without_memory(self, why: str) -> None:
+        self.pass_over(
+            "the process's memory is not read, and names, stacks and objects of calls may be"
+            f" missing: {why}"
+        )
 
     def pass_over(self, remark: str) -> None:
         """Note, once, that something was passed over; of many remarks the first."""

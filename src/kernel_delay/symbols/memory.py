@@ -1,9 +1,10 @@
 """The memory of a living process, through /proc/PID/mem (proc_pid_mem(5))."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernel_delay.host.process_memory import MemoryFile
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.mappings import Mapping
 
@@ -17,36 +18,64 @@ SECTION_HEADERS = {
 EI_CLASS = 4
 
 
-class ProcessMemory:
-    """Reads a process's memory; needs the right to ptrace(2) it."""
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
-    def __init__(self, process: Path) -> None:
-        """Open the memory of `process`, a directory such as /proc/123."""
-        self._fd = os.open(process / "mem", os.O_RDONLY | os.O_CLOEXEC)
+Read = Callable[[int, int], bytes]
+"""Reads memory of the process: an address and a size; less where it can't be read."""
 
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._fd)
+
+class Pages:
+    """Pages of a process's memory, each read once until all are forgotten.
+
+    A read of some bytes takes as long as that of a page: another process reads.
+    """
+
+    def __init__(self, read: Read) -> None:
+        """Know none yet."""
+        self._read = read
+        self._known: dict[int, bytes] = {}
+
+    def forget(self) -> None:
+        """Read all of them again from now on."""
+        self._known.clear()
 
     def read(self, address: int, size: int) -> bytes:
-        """Read up to `size` bytes; none where nothing is mapped or it can't be read."""
-        try:
-            return os.pread(self._fd, size, address)
-        except (OSError, OverflowError):
-            return b""
+        """Read up to `size` bytes, from known pages where there are any."""
+        start, skipped = divmod(address, PAGE_BYTES)
+        if size <= 0 or address < 0 or skipped + size > 2 * PAGE_BYTES:
+            return self._read(address, size)
+        content = b""
+        for page in range(start, (address + size - 1) // PAGE_BYTES + 1):
+            known = self._known.get(page)
+            if known is None:
+                known = self._read(page * PAGE_BYTES, PAGE_BYTES)
+                if len(known) < PAGE_BYTES:
+                    return self._read(address, size)
+                self._known[page] = known
+            content += known
+        return content[skipped : skipped + size]
 
-    def copy_object(self, mappings: Sequence[Mapping], bounds: Bounds) -> int | None:
+
+class ProcessMemory(MemoryFile):
+    """Reads a process's memory; takes the right to ptrace(2) it."""
+
+    def __init__(self, process: Path, bounds: Bounds) -> None:
+        """Open the memory of `process`, a directory such as /proc/123; read within `bounds`."""
+        super().__init__(process, bounds.memory)
+        self._bounds = bounds
+
+    def copy_object(self, mappings: Sequence[Mapping]) -> int | None:
         """Put an object's mappings at their file offsets into a new memory file.
 
-        None when there is nothing to read, or more than `bounds` allows: reading
+        None when there is nothing to read, or more than the bounds allow: reading
         fills the memory of both processes. The section headers are not loaded,
         so the copy of a file has none; the vDSO's are.
         """
         size = sum(mapping.end - mapping.start for mapping in mappings)
         if not mappings:
             return None
-        if not bounds.may_copy(size):
-            bounds.pass_over(
+        if not self._bounds.may_copy(size):
+            self._bounds.pass_over(
                 f"{mappings[0].path} has no function names: its file is out of reach,"
                 " and it is too large to be copied out of memory"
             )

@@ -55,7 +55,7 @@ class ObjectOpener:
         """Read the mappings of `process`, a directory such as /proc/123, within `bounds`."""
         self.process = process
         self.mappings = read_mappings(process)
-        self.memory = ProcessMemory(process)
+        self.memory = ProcessMemory(process, bounds)
         self.roots = [Root(process / "root"), Root(Path("/"))]
         self._bounds = bounds
         self._files = _FileMappings(self.mappings)
@@ -95,7 +95,7 @@ class ObjectOpener:
         fd = self._open(mapping, mapped)
         if fd is None and mapped is not None:
             loaded = [other for other in image if not other.writable]
-            fd = self.memory.copy_object(loaded, self._bounds)
+            fd = self.memory.copy_object(loaded)
             copied = sum(other.end - other.start for other in loaded)
             if mapping.inode:
                 state = "replaced" if self._has_other(mapping.path) else "deleted"

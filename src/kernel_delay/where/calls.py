@@ -3,19 +3,17 @@
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from kernel_delay.host.kernel_names import FUTEXES
 from kernel_delay.host.target import PROC, read_comm
+from kernel_delay.symbols.memory import Read
 from kernel_delay.units import brief
 from kernel_delay.where import Holder
 from kernel_delay.where.files import MOST_NAMED, Files
-
-Read = Callable[[int, int], bytes]
-"""Reads memory of the process: an address and a size; less where it can't be read."""
 
 # Places in struct pt_regs of a call's arguments, as in struct standing_thread. x86-64 and i386:
 # arch/x86/include/asm/ptrace.h; arm64: the first registers.

@@ -101,14 +101,21 @@ def deadlocks(threads: Iterable[ThreadPosition]) -> tuple[tuple[int, ...], ...]:
         for holder in thread.holders
         if holder.relation == "owner"
     }
-    found: dict[frozenset[int], tuple[int, ...]] = {}
+    order = {tid: at for at, tid in enumerate(owners)}
+    found: list[tuple[int, ...]] = []
+    passed_from: dict[int, int] = {}
     for first in owners:
-        passed = [first]
-        while (owner := owners.get(passed[-1])) is not None and owner not in passed:
-            passed.append(owner)
-        if owner == first:
-            found.setdefault(frozenset(passed), tuple(passed))
-    return tuple(found.values())
+        passed: list[int] = []
+        tid = first
+        while tid in owners and tid not in passed_from:
+            passed_from[tid] = first
+            passed.append(tid)
+            tid = owners[tid]
+        if passed_from.get(tid) == first:
+            circle = passed[passed.index(tid) :]
+            start = circle.index(min(circle, key=order.__getitem__))
+            found.append((*circle[start:], *circle[:start]))
+    return tuple(sorted(found, key=lambda circle: order[circle[0]]))
 
 
 # How often a thread is looked at that ran meanwhile.
@@ -242,9 +249,9 @@ class _Process:
             directory = PROC / str(living_thread(target.pid) or target.pid)
             self._files = Files(directory, links)
             if reads:
-                self._memory = ProcessMemory(directory)
-                failing.callback(self._memory.close)
                 self._image = failing.enter_context(ProcessImage(target.pid))
+                self._memory = ProcessMemory(directory, self._image.bounds)
+                failing.callback(self._memory.close)
                 self._space = AddressSpaceApart(self._image, source)
                 failing.callback(self._space.close)
                 self._space.note()

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import ProcessImage
-from kernel_delay.symbols.memory import ProcessMemory
+from kernel_delay.symbols.memory import Pages, ProcessMemory
 from kernel_delay.symbols.python import PythonFrame, PythonStack
 from kernel_delay.symbols.python.gil import GilHolder
 from kernel_delay.symbols.python.interpreter import find_interpreter
@@ -108,7 +108,8 @@ class PythonThreads:
         if found.layout is None:
             self._remark = self._unknown
         else:
-            self._threads = Threads(found, found.layout, memory.read)
+            pages = Pages(memory.read)
+            self._threads = Threads(found, found.layout, pages.read, pages.forget)
 
     def note(self, pointers: ThreadPointers | None = None) -> None:
         """Note which threads there are now.

@@ -48,12 +48,20 @@ UNUSED_NS = 10_000_000_000
 class Follower:
     """The wait chains of measured processes, from construction to close()."""
 
-    def __init__(self, pids: Sequence[int], unix_sockets: UnixSockets) -> None:
-        """Follow them, and whom they wait for now. Raises as load_object() does."""
+    def __init__(
+        self,
+        pids: Sequence[int],
+        unix_sockets: UnixSockets,
+        notify: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Follow them, and whom they wait for now. Raises as load_object() does.
+
+        `notify` is called with what is not known of a process, and why.
+        """
         self._places = Places()
         self._states: dict[int, ThreadStates] = {}
         self._hops = dict.fromkeys(pids, 0)
-        self._peers = Peers(self._hops, unix_sockets)
+        self._peers = Peers(self._hops, unix_sockets, notify)
         self._wakers: dict[int, ChainThread] = {}
         self._held_by = HeldBy()
         self._siblings = Siblings()

@@ -1,6 +1,6 @@
 """Who is at the other end of what threads wait for: of files, polls, locks and FUSE."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from kernel_delay.host.open_files import EPOLLS, file_status, watched_now
 from kernel_delay.host.open_files.fuse import fuse_server
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
@@ -38,15 +39,24 @@ LASTS_NS = 40_000_000
 class Peers:
     """The processes that others wait for, as far as it is known."""
 
-    def __init__(self, hops: Mapping[int, int], unix_sockets: UnixSockets) -> None:
+    def __init__(
+        self,
+        hops: Mapping[int, int],
+        unix_sockets: UnixSockets,
+        notify: Callable[[str], None] = lambda text: None,
+    ) -> None:
         """None is known yet.
 
         Args:
             hops: the processes that are followed, and how many hops away: the follower's own.
             unix_sockets: who has the other ends of sockets.
+            notify: called with what is not known of a process, and why.
         """
         self._hops = hops
         self._unix_sockets = unix_sockets
+        self._notify = notify
+        # Of each process, how long reads of its memory are waited for.
+        self._memories: dict[int, Patience] = {}
         self._peers: dict[FileKey, tuple[int, ...]] = {}
         self.files: dict[FileKey, SleepFile] = {}
         self._asked: dict[FileKey, tuple[int, SleepReason]] = {}
@@ -67,11 +77,15 @@ class Peers:
         # What lasts was not asked for again.
         self.files = {key: each for key, each in self.files.items() if key in self._peers}
         self._servers.clear()
+        for memory in self._memories.values():
+            memory.renew()
 
     def forget(self, unused: set[int]) -> None:
         """Forget processes that are not followed any more."""
         self._peers = {key: pids for key, pids in self._peers.items() if key.process not in unused}
         self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
+        for pid in unused:
+            self._memories.pop(pid, None)
 
     def ended_wait(self, event: "ChainEvent") -> bool:
         """Whether the waker is the one, and not a context that it happened to be in.
@@ -116,7 +130,7 @@ class Peers:
             elif place.reason == "child":
                 self._judge_child(each, place)
             else:
-                watched[tid] = _watched(each.process, tid)
+                watched[tid] = self._watched(each.process, tid)
         keys: dict[FileKey, tuple[int, SleepReason]] = {
             key: (tid, "poll") for tid, each in watched.items() for key in each
         }
@@ -133,6 +147,21 @@ class Peers:
             if pid:
                 polling.judge(pid)
                 self.note_peer(polling.process, pid)
+
+    def _watched(self, pid: int, tid: int) -> list[FileKey]:
+        """What a thread polls now."""
+        if pid not in self._memories:
+            self._memories[pid] = Patience(
+                lambda why: self._notify(
+                    f"what process {pid} polls is not known, as its memory is not read: {why}"
+                )
+            )
+        found = []
+        for fd in watched_now(pid, tid, self._memories[pid]):
+            with suppress(OSError):
+                inode = file_status(f"{PROC}/{pid}/fd/{fd}").inode & 0xFFFFFFFF
+                found.append(FileKey(pid, fd, inode, writes=False))
+        return found
 
     def _keep(self, files: Mapping[FileKey, SleepFile]) -> None:
         """Keep what files of measured processes are, whose connections may be over soon."""
@@ -274,16 +303,6 @@ def _is_interrupted(was: Was) -> bool:
     if reason == "futex":
         return was.waker_kind == "hard_irq"
     return reason in POLLS and was.waker_kind in ("hard_irq", "unknown")
-
-
-def _watched(pid: int, tid: int) -> list[FileKey]:
-    """What a thread polls now."""
-    found = []
-    for fd in watched_now(pid, tid):
-        with suppress(OSError):
-            inode = file_status(f"{PROC}/{pid}/fd/{fd}").inode & 0xFFFFFFFF
-            found.append(FileKey(pid, fd, inode, writes=False))
-    return found
 
 
 def _peers(file: SleepFile | None) -> tuple[int, ...]:

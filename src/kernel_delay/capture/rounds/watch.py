@@ -173,7 +173,7 @@ class Watch:
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains import Follower
 
-        follower = Follower((self._target.pid,), self._sources.unix_sockets)
+        follower = Follower((self._target.pid,), self._sources.unix_sockets, self._notify)
         self._closing.callback(follower.close)
         return follower
 

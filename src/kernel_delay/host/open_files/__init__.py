@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kernel_delay.host._files import ffi, lib
 from kernel_delay.host.kernel_names import ARRAY_POLLS
 from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.process_memory import MemoryFile, Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
 from kernel_delay.model import FileKind, FilePeer
@@ -85,15 +86,22 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
     """Return what the thread's descriptor is of; None unless it is still of that inode."""
     path = f"/proc/{pid}/task/{tid}/fd/{fd}"
     try:
-        now = file_status(path)
-        link = os.readlink(path)
-        reads, writes = access(path)
+        # The thread may put another file there meanwhile, whose server does not answer.
+        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return None
-    if now.inode & INODE_MASK != inode:
+    try:
+        own = f"/proc/self/fd/{held}"
+        now = file_status(own)
+        link = os.readlink(own)
+        reads, writes = access(path)
+        if now.inode & INODE_MASK != inode:
+            return None
+        return Descriptor(_kind(own, link, now.mode), link, now.inode, reads, writes)
+    except OSError:
         return None
-    kind = _kind(path, link, now.mode)
-    return Descriptor(kind, link, now.inode, reads, writes)
+    finally:
+        os.close(held)
 
 
 def access(path: str) -> tuple[bool, bool]:
@@ -291,8 +299,11 @@ def watched_by_epoll(process: Path, fd: int) -> list[int]:
     return [int(words[1]) for words in found if words[:1] == ["tfd:"] and len(words) > 1]
 
 
-def watched_now(pid: int, tid: int) -> list[int]:
-    """Return what a thread waits for now in a poll; nothing where it does not, or for too many."""
+def watched_now(pid: int, tid: int, patience: Patience) -> list[int]:
+    """Return what a thread waits for now in a poll; nothing where it does not, or for too many.
+
+    `patience` is how long its memory is waited for, which may belong to anybody.
+    """
     process = PROC / str(pid)
     try:
         words = (process / "task" / str(tid) / "syscall").read_text().split()
@@ -303,10 +314,12 @@ def watched_now(pid: int, tid: int) -> list[int]:
         count = int(words[2], 16) if name in ARRAY_POLLS else 0
         if not 0 < count <= MOST_WATCHED:
             return []
-        with (process / "mem").open("rb") as memory:
-            memory.seek(int(words[1], 16))
-            read = memory.read(count * _POLLFD.size)
-    except (OSError, ValueError, OverflowError):
+        memory = MemoryFile(process, patience)
+        try:
+            read = memory.read(int(words[1], 16), count * _POLLFD.size)
+        finally:
+            memory.close()
+    except (OSError, ValueError):
         return []
     whole = read[: len(read) // _POLLFD.size * _POLLFD.size]
     entries: Iterator[tuple[int, int, int]] = _POLLFD.iter_unpack(whole)

@@ -7,8 +7,9 @@ Python/ceval_gil.h, from 3.12 on ceval_gil.c.
 
 from msgspec import Struct
 
+from kernel_delay.symbols.memory import Read
 from kernel_delay.symbols.python import PythonFrame
-from kernel_delay.symbols.python.objects import Read, int_in, word_in
+from kernel_delay.symbols.python.objects import int_in, word_in
 
 _LAST_HOLDER = 8
 _LOCKED = 16

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kernel_delay.symbols.data_symbols import exported_variables
+from kernel_delay.symbols.memory import Read
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.python.layouts import (
     OWN_TABLE_BYTES,
@@ -14,7 +15,7 @@ from kernel_delay.symbols.python.layouts import (
     own_version,
     version_of,
 )
-from kernel_delay.symbols.python.objects import Read, word_in
+from kernel_delay.symbols.python.objects import word_in
 
 RUNTIME = b"_PyRuntime"
 VERSION = b"Py_Version"

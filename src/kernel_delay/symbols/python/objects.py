@@ -1,15 +1,12 @@
 """Objects in the memory of the process: code objects, strings and bytes."""
 
 import struct
-from collections.abc import Callable
 
 from msgspec import Struct
 
+from kernel_delay.symbols.memory import Read
 from kernel_delay.symbols.python.layouts import Layout
 from kernel_delay.symbols.python.line_table import line_at
-
-Read = Callable[[int, int], bytes]
-"""Reads memory of the process: an address and a size; less where it can't be read."""
 
 LONGEST_TEXT_BYTES = 1024
 """Of a name or a path; what is longer is cut."""

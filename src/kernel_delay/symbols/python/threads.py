@@ -2,11 +2,12 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
 
+from kernel_delay.symbols.memory import Read
 from kernel_delay.symbols.python import PythonEnd, PythonFrame, PythonStack
 from kernel_delay.symbols.python.gil import GilHolder, is_waited_for, read_gil
 from kernel_delay.symbols.python.interpreter import Interpreter
@@ -15,7 +16,6 @@ from kernel_delay.symbols.python.objects import (
     POINTER_BYTES,
     Code,
     Objects,
-    Read,
     int_in,
     word_in,
 )
@@ -75,17 +75,25 @@ class _RawFrame(Struct, frozen=True):
 class Threads:
     """The threads of one interpreter that run Python."""
 
-    def __init__(self, interpreter: Interpreter, layout: Layout, read: Read) -> None:
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        layout: Layout,
+        read: Read,
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
         """Know none yet.
 
         Args:
             interpreter: Where it is.
             layout: Its layout.
             read: Reads memory of the process.
+            forget: Has `read` read again what it has kept.
         """
         self._runtime = interpreter.runtime
         self._layout = layout
         self._read = read
+        self._forget = forget
         self._objects = Objects(read, layout, interpreter.code_type)
         self._frame_type = interpreter.frame_type
         self._frame_bytes = POINTER_BYTES + max(
@@ -116,6 +124,7 @@ class Threads:
         self._holders = {}
         own_tids = self._by_pthread(pointers or ThreadPointers({}))
         for _ in range(MOST_READS):
+            self._forget()
             found, is_whole = self._walk(own_tids)
             if sum(map(len, found.values())) > len(self):
                 self._states = found
@@ -210,6 +219,7 @@ class Threads:
         began = time.monotonic()
         if self._left_s <= 0:
             return None
+        self._forget()
         try:
             running = [state for state in self._states.get(tid, ()) if self._current(state)]
             return self._stack(running[0]) if len(running) == 1 else None
@@ -259,7 +269,12 @@ class Threads:
         Returns:
             Whether the same thread holds it, and no other has held it meanwhile.
         """
-        return any(read_gil(self._read, holder.gil) == holder.state for _ in range(MOST_READS))
+        return any(read_gil(self._read_anew, holder.gil) == holder.state for _ in range(MOST_READS))
+
+    def _read_anew(self, address: int, size: int) -> bytes:
+        """Read what is there now, and not what was kept."""
+        self._forget()
+        return self._read(address, size)
 
     def _gil_of(self, futex: int) -> int | None:
         return next((gil for gil in self._gils if is_waited_for(gil, futex)), None)
@@ -271,14 +286,14 @@ class Threads:
     def _read_holder(self, gil: int) -> GilHolder | None:
         """The holder and its function, if it has the lock from before to behind reading these."""
         for _ in range(MOST_READS):
-            state = read_gil(self._read, gil)
+            state = read_gil(self._read_anew, gil)
             if state is None:
                 continue
             tid = self._tids.get(state.holder, _UNKNOWN_TID)
             if tid == _UNKNOWN_TID:
                 return None
             frame, is_steady = self._innermost(state.holder)
-            if is_steady and read_gil(self._read, gil) == state:
+            if is_steady and read_gil(self._read_anew, gil) == state:
                 found = self._holders[gil] = GilHolder(gil, tid, frame, state)
                 return found
         return None
@@ -287,6 +302,7 @@ class Threads:
         """The innermost frame, and whether it was the same when it was read again."""
         before, _ = self._raw(state, 1)
         calls, _ = self._calls(before)
+        self._forget()
         after, _ = self._raw(state, 1)
         frame = next((frame for call in calls for frame in call), None)
         return frame, _chain(before) == _chain(after)
@@ -300,6 +316,7 @@ class Threads:
         for _ in range(MOST_READS):
             before, end = self._raw(state)
             calls, is_known = self._calls(before)
+            self._forget()
             after, _ = self._raw(state)
             is_steady = _chain(before) == _chain(after)
             if is_steady:
