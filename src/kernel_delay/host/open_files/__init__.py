@@ -10,15 +10,17 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.host._files import ffi, lib
 from kernel_delay.host.kernel_names import ARRAY_POLLS
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.process_memory import MemoryFile, Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
 from kernel_delay.model import FileKind, FilePeer
+
+if TYPE_CHECKING:
+    from kernel_delay.host.process_memory import Patience
 
 
 class FileStatus(NamedTuple):
@@ -299,11 +301,14 @@ def watched_by_epoll(process: Path, fd: int) -> list[int]:
     return [int(words[1]) for words in found if words[:1] == ["tfd:"] and len(words) > 1]
 
 
-def watched_now(pid: int, tid: int, patience: Patience) -> list[int]:
+def watched_now(pid: int, tid: int, patience: "Patience") -> list[int]:
     """Return what a thread waits for now in a poll; nothing where it does not, or for too many.
 
     `patience` is how long its memory is waited for, which may belong to anybody.
     """
+    # Wait chains alone ask.
+    from kernel_delay.host.process_memory import MemoryFile
+
     process = PROC / str(pid)
     try:
         words = (process / "task" / str(tid) / "syscall").read_text().split()
