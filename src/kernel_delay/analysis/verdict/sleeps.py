@@ -94,7 +94,7 @@ WAIT_LIMITS = "Waits too short to take a stack are not found. A wait that contin
 _WHEN_ALONE = {
     (False, False): "",
     (True, False): "; only in a record of `watch`",
-    (False, True): "; in `capture` only if another process ended most",
+    (False, True): "; in `capture` only if another process ended most, or it polled one server",
 }
 
 
