@@ -126,6 +126,10 @@ test-speedscope: build packages-test .venv/.extra-test .venv/.speedscope
 test-compare: build packages-test packages-compare .venv/.extra-test
 	@exec $(BIN)/python -m tests.comparisons.run $(COMPARE_ARGS)
 
+## test-hanging: memory that waits for a FUSE server which does not answer
+test-hanging: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m pytest -q tests/hanging/fuse_memory.py
+
 ## test-servers: PostgreSQL and nginx, all their processes at once: accounts, and who is kept
 test-servers: build packages-test packages-servers .venv/.extra-test
 	@exec $(BIN)/python -m pytest -q tests/servers/several.py

@@ -43,6 +43,9 @@ _ADDRESSES = 1 << 63
 
 _RECEIVED_BYTES = 256 << 10
 
+# struct timeval: socket(7), SO_RCVTIMEO.
+_TIME = struct.Struct("ll")
+
 
 class LostError(Exception):
     """A read has no answer; the text says why."""
@@ -117,7 +120,6 @@ class MemoryFile:
 
 
 def _ask(reader: _Reader, memory: int, address: int, size: int, deadline: float) -> bytes:
-    reader.socket.settimeout(max(deadline - time.monotonic(), 0.001))
     socket.send_fds(reader.socket, [REQUEST.pack(address, size)], [memory])
     (got,) = ANSWER.unpack(_take(reader.socket, ANSWER.size, deadline))
     return bytes(_take(reader.socket, got, deadline)) if got else b""
@@ -126,8 +128,13 @@ def _ask(reader: _Reader, memory: int, address: int, size: int, deadline: float)
 def _take(sent: socket.socket, size: int, deadline: float) -> bytearray:
     content = bytearray()
     while len(content) < size:
-        sent.settimeout(max(deadline - time.monotonic(), 0.001))
-        got = sent.recv(min(size - len(content), _RECEIVED_BYTES))
+        left_us = max(1, round((deadline - time.monotonic()) * 1e6))
+        limit = _TIME.pack(*divmod(left_us, 1_000_000))
+        sent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        try:
+            got = sent.recv(min(size - len(content), _RECEIVED_BYTES))
+        except BlockingIOError as error:
+            raise TimeoutError from error
         if not got:
             raise EOFError
         content += got

@@ -23,13 +23,11 @@ from kernel_delay.symbols.debug_files import find_debug_files
 from kernel_delay.symbols.elf import FILE_BYTES, Elf, read_elf
 from kernel_delay.symbols.mappings import read_mappings
 from kernel_delay.symbols.memory import ProcessMemory
-from tests import fuse_mappings
 from tests.integration.symbols import call_chains
 
 # What shared memory without a file is called in maps.
 ZERO = "/dev/zero"
 
-NOBODY = 65534
 
 # What takes longer is not linear: it takes less than a second.
 LIMIT_S = 100.0
@@ -229,31 +227,6 @@ def test_copies_of_code_are_bounded_in_all() -> None:
             assert "too large to be copied" in bounds.take_remarks()[0]
         finally:
             own.close()
-
-
-@pytest.mark.parametrize("options", [("where",), ("capture", "--sample-time", "0.2", "-s")])
-def test_code_whose_fuse_server_does_not_answer_costs_names_alone(
-    options: Sequence[str], tmp_path: Path
-) -> None:
-    output = tmp_path / "output"
-    with fuse_mappings.mapped(NOBODY) as (pid, _), output.open("wb") as file:
-        command = [sys.executable, "-m", "kernel_delay", *options, "-p", str(pid)]
-        tool = subprocess.Popen(command, stdout=file, stderr=file)
-        # Nothing ends a tool that waits for the server, but for the server's end.
-        assert tool.wait(30) == 0
-    assert "a read took longer than 2 s" in output.read_text().replace("\n# ", " ")
-
-
-@pytest.mark.parametrize("options", [(), ("-s",), ("--chains",)])
-def test_poll_of_memory_whose_fuse_server_does_not_answer_is_measured(
-    options: Sequence[str], tmp_path: Path
-) -> None:
-    output = tmp_path / "output"
-    with fuse_mappings.mapped(NOBODY, polls=True) as (pid, _), output.open("wb") as file:
-        command = [sys.executable, "-m", "kernel_delay", "--sample-time", "0.2", "-p", str(pid)]
-        tool = subprocess.Popen([*command, *options], stdout=file, stderr=file)
-        assert tool.wait(30) == 0
-    assert f"({pid})" in output.read_text()
 
 
 TRUNCATED = """
