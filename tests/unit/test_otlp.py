@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
 from kernel_delay.metrics import otlp
 from kernel_delay.metrics.families import FAMILIES, Buckets, values
@@ -286,8 +288,8 @@ def test_an_exporter_that_fails_is_counted_and_goes_on(monkeypatch: pytest.Monke
         calls += 1
         raise UnicodeError("undefined encoding")
 
-    for exporter in ("OTLPMetricExporter", "OTLPSpanExporter"):
-        monkeypatch.setattr(f"kernel_delay.metrics.otlp.{exporter}.export", export)
+    for exporter in (OTLPMetricExporter, OTLPSpanExporter):
+        monkeypatch.setattr(exporter, "export", export)
     lines: list[str] = []
     sender = OtlpExporter("http://127.0.0.1:1", full_snapshot, lines.append, interval_s=0.01)
     wait_until(lambda: calls > 1, "the message after the first failure")
