@@ -142,9 +142,20 @@ def _take(sent: socket.socket, size: int, deadline: float) -> bytearray:
 
 
 def _reader() -> _Reader:
-    """Return the process that reads; start it if it does not run."""
+    """Return the process that reads; start it if it does not run, and once more if it ends."""
     if _readers and _readers[0].parent == os.getpid():
         return _readers[0]
+    try:
+        return _start()
+    except (EOFError, ConnectionError):
+        pass
+    try:
+        return _start()
+    except (EOFError, ConnectionError) as error:
+        raise LostError("what reads it ended as it began") from error
+
+
+def _start() -> _Reader:
     _readers.clear()
     _abandoned[:] = [pid for pid in _abandoned if not _has_ended(pid)]
     if len(_abandoned) >= MOST_ABANDONED:
@@ -169,9 +180,12 @@ def _reader() -> _Reader:
     _readers.append(reader)
     try:
         _take(ours, 1, time.monotonic() + START_S)
-    except (EOFError, OSError) as error:
+    except TimeoutError as error:
         _abandon(reader)
-        raise LostError("what reads it can't be started") from error
+        raise LostError(f"what reads it did not begin in {START_S:g} s") from error
+    except (EOFError, OSError):
+        _abandon(reader)
+        raise
     return reader
 
 
