@@ -5,6 +5,7 @@ import html
 import stat
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from msgspec import structs
 
 import kernel_delay
 from kernel_delay.analysis.verdict import judge
+from kernel_delay.api import apart
+from kernel_delay.api._block import lib
 from kernel_delay.model import RecordingTrailer, Sample, TaskTimes
 from kernel_delay.monitors.bridge_loop.events import LoopEvent, LoopEvents, LoopHit
 from kernel_delay.recording.tables import COLUMNS, TABLES, columns
@@ -363,6 +366,13 @@ def test_a_pid_is_a_whole_number(pid: Any) -> None:
         kernel_delay.capture(pid)
     with pytest.raises(ValueError, match="pid must be a whole number"):
         kernel_delay.samples([pid])
+
+
+def test_blocks_beyond_the_most_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lib.BLOCKS == apart.BLOCKS == len(apart.Measurement._free)
+    monkeypatch.setattr(apart.Measurement, "_free", deque())
+    with pytest.raises(kernel_delay.KernelDelayError, match="16 blocks are measured already"):
+        kernel_delay.measure().__enter__()
 
 
 def test_dir_has_the_public_names() -> None:

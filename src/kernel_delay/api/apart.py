@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
@@ -18,9 +19,12 @@ import msgspec
 from msgspec import Struct
 
 from kernel_delay.api.measuring import Options, capture_between, run
-from kernel_delay.errors import KernelDelayError, compiled_parts
+from kernel_delay.errors import KernelDelayError, UsageError, compiled_parts
 from kernel_delay.model import Sample
 from kernel_delay.units import LONGEST_S
+
+BLOCKS = 16
+"""So many blocks can be measured at once, as block.h has it."""
 
 _CHILD = "import sys; from kernel_delay.api.apart import measure; sys.exit(measure(*sys.argv[1:]))"
 
@@ -36,14 +40,14 @@ class Request(Struct, frozen=True):
     Attributes:
         options: How.
         pid: The process whose block it is. None: it is to run a program.
-        library: The file of the functions that the process calls where the block begins and ends.
+        triggers: What the process hits where the block begins and ends.
         command: The program.
         user: Who it runs as.
     """
 
     options: Options
     pid: int | None = None
-    library: str = ""
+    triggers: tuple[str, str] = ("", "")
     command: tuple[str, ...] = ()
     user: str | None = None
 
@@ -122,14 +126,15 @@ class Measurement:
 
     sample: Sample
 
-    _entering: ClassVar = threading.Lock()
+    # Numbers that no block has: a block within this one must not close its window.
+    _free: ClassVar = deque(range(BLOCKS))
 
     def __init__(self, options: Options) -> None:
         """Decide what is kept, see `capture()`."""
         with compiled_parts():
             import kernel_delay.api._block as _block
-        self._lib = _block.lib
-        self._request = Request(options, os.getpid(), _block.__file__)
+        self._block = _block
+        self._options = options
 
     def __repr__(self) -> str:
         """Say what was measured, if it was."""
@@ -137,12 +142,21 @@ class Measurement:
 
     def __enter__(self) -> "Measurement":
         """Start to measure. Raises KernelDelayError."""
-        # Another block that begins meanwhile would open this one's window.
-        with self._entering:
-            self._child = _Child(self._request, subprocess.DEVNULL)
+        try:
+            self._number = self._free.popleft()
+        except IndexError:
+            raise UsageError(f"{BLOCKS} blocks are measured already: end one first") from None
+        try:
+            function = f"up:{self._block.__file__}:kernel_delay_block"
+            triggers = (f"{function}_begins_{self._number}", f"{function}_ends_{self._number}")
+            request = Request(self._options, os.getpid(), triggers)
+            self._child = _Child(request, subprocess.DEVNULL)
             self._child.take()
-            self._thread = threading.get_ident()
-            self._lib.kernel_delay_block_begins()
+        except BaseException:
+            self._free.append(self._number)
+            raise
+        self._thread = threading.get_ident()
+        self._block.lib.block_begins(self._number)
         return self
 
     def __exit__(
@@ -152,7 +166,7 @@ class Measurement:
         traceback: TracebackType | None,
     ) -> None:
         """End it. Raises KernelDelayError, unless the block raised something itself."""
-        self._lib.kernel_delay_block_ends()
+        self._block.lib.block_ends(self._number)
         if threading.get_ident() != self._thread:
             self._child.interrupt()
         try:
@@ -162,6 +176,7 @@ class Measurement:
                 raise
         finally:
             self._child.end()
+            self._free.append(self._number)
 
 
 def run_apart(command: Sequence[str], user: str | None, options: Options) -> Run:
@@ -190,10 +205,8 @@ def measure(encoded: str, fd: str) -> int:
         if request.pid is None:
             send(Answer(*run(request.command, request.user, request.options)))
         else:
-            function = f"up:{request.library}:kernel_delay_block"
-            triggers = (f"{function}_begins", f"{function}_ends")
             is_ready = partial(send, Answer())
-            send(Answer(capture_between(request.pid, triggers, request.options, is_ready)))
+            send(Answer(capture_between(request.pid, request.triggers, request.options, is_ready)))
     except KernelDelayError as error:
         send(Answer(error=str(error), exit_code=error.exit_code))
     return os.EX_OK

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A block that is measured begins, or ends: uprobes on these open and close its window. */
-void kernel_delay_block_begins(void);
-void kernel_delay_block_ends(void);
+/* So many blocks can be measured at once. */
+#define BLOCKS 16
+
+/*
+ * The block of that number, below BLOCKS, begins, or ends. Each number has functions of its own,
+ * kernel_delay_block_begins_N and _ends_N: uprobes on them open and close the window of that block
+ * alone.
+ */
+void block_begins(int number);
+void block_ends(int number);

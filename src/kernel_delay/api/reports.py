@@ -73,8 +73,8 @@ class Comparison:
         from kernel_delay.commands.compare_inputs import compare_sides, read_side
 
         self._sides = read_side(os.fspath(before)), read_side(os.fspath(after))
-        for damage in (damage for side in self._sides for damage in side.damages):
-            raise damage
+        if damages := [damage for side in self._sides for damage in side.damages]:
+            raise damages[0]
         self._comparison = compare_sides(*self._sides)
         self.changes: tuple[Change, ...] = self._comparison.changes
 

@@ -206,6 +206,25 @@ def test_threads_measure_blocks_at_once(measurable: None) -> None:
         assert {call.name: call.count for call in own.syscalls}["getppid"] == count
 
 
+def test_a_block_within_a_block_leaves_its_window_open(measurable: None) -> None:
+    with kernel_delay.measure() as outer:
+        with kernel_delay.measure() as inner:
+            os.getppid()
+        for _ in range(100):
+            os.getppid()
+    counts = [
+        call.count
+        for measured in (outer, inner)
+        for thread in measured.sample.threads
+        if thread.tid == threading.get_native_id()
+        for call in thread.syscalls
+        if call.name == "getppid"
+    ]
+    assert counts == [101, 1]
+    assert outer.sample.window.start_ns < inner.sample.window.start_ns
+    assert outer.sample.window.stop_ns > inner.sample.window.stop_ns
+
+
 def test_a_block_may_end_in_another_thread(measurable: None) -> None:
     measured = kernel_delay.measure()
     measured.__enter__()
