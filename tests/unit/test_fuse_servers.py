@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +12,8 @@ import pytest
 
 from kernel_delay.host.open_files import file_status, kernel_device
 from kernel_delay.host.open_files.fuse import fuse_server, is_fuse
+from tests.fuse_processes import FAILS_AFTER_S, served
 from tests.verdicts import fuse
-from tests.verdicts.truth import NotHereError
-
-# What a test that fails may take.
-FAILS_AFTER_S = 60
 
 READS = """
 import sys
@@ -41,7 +38,7 @@ print(open_files.describe(os.getpid(), os.getpid(), sockets, inode).kind)
 """
 
 
-class Served(NamedTuple):
+class Stopped(NamedTuple):
     """A process with a file of a FUSE file system; its server, and that one's descriptor."""
 
     client: int
@@ -61,76 +58,48 @@ def open_and_wait(path: Path, ready: int) -> None:
         signal.pause()
 
 
-def child(does: Callable[[], None]) -> int:
-    """Have a process do that, which ends without the test if need be."""
-    pid = os.fork()
-    if not pid:
-        signal.alarm(FAILS_AFTER_S)
-        try:
-            does()
-        finally:
-            os._exit(1)
-    return pid
-
-
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    """A file of another process, whose server is stopped: the test has it not, so it can end."""
-    try:
-        connection = fuse.mounted(str(tmp_path))
-    except (NotHereError, OSError) as error:
-        pytest.skip(f"no FUSE here: {error}")
-    opened, ready = os.pipe()
-    server = child(lambda: serve(connection))
-    os.close(connection)
-    client = child(lambda: open_and_wait(tmp_path / "file", ready))
-    os.close(ready)
-    try:
-        (fd,) = os.read(opened, 1)
-        os.kill(server, signal.SIGSTOP)
-        yield Served(client, fd, server, connection)
-    finally:
-        # Whoever waits for the server ends when that has ended.
-        for pid in (server, client):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        os.close(opened)
-        fuse.unmount(str(tmp_path))
+def stopped(tmp_path: Path) -> Iterator[Stopped]:
+    """A file of another process, whose server is stopped."""
+    with served(tmp_path, serve, lambda ready: open_and_wait(tmp_path / "file", ready)) as found:
+        (fd,) = os.read(found.written, 1)
+        os.kill(found.server, signal.SIGSTOP)
+        yield Stopped(found.client, fd, found.server, found.connection)
 
 
-def test_file_of_a_stopped_server_is_described(served: Served) -> None:
-    numbers = (served.client, served.client, served.fd, fuse.FILE)
+def test_file_of_a_stopped_server_is_described(stopped: Stopped) -> None:
+    numbers = (stopped.client, stopped.client, stopped.fd, fuse.FILE)
     words = [sys.executable, "-c", READS, *map(str, numbers)]
     found = subprocess.run(words, check=True, capture_output=True, timeout=FAILS_AFTER_S)
     assert found.stdout == b"file\n"
 
 
-def test_descriptor_that_becomes_such_a_file_is_described(served: Served) -> None:
-    words = [sys.executable, "-c", TURNS, f"/proc/{served.client}/fd/{served.fd}"]
+def test_descriptor_that_becomes_such_a_file_is_described(stopped: Stopped) -> None:
+    words = [sys.executable, "-c", TURNS, f"/proc/{stopped.client}/fd/{stopped.fd}"]
     found = subprocess.run(words, check=True, capture_output=True, timeout=10)
     assert found.stdout == b"unix\n"
 
 
-def test_server_of_a_file_is_found(served: Served) -> None:
-    shows = Path(f"/proc/{served.server}/fdinfo/{served.connection}").read_text()
-    device = file_status(f"/proc/{served.client}/fd/{served.fd}").device
+def test_server_of_a_file_is_found(stopped: Stopped) -> None:
+    shows = Path(f"/proc/{stopped.server}/fdinfo/{stopped.connection}").read_text()
+    device = file_status(f"/proc/{stopped.client}/fd/{stopped.fd}").device
     # Before Linux 6.16 the kernel does not show whom a descriptor serves.
-    expected = served.server if "fuse_connection" in shows else None
+    expected = stopped.server if "fuse_connection" in shows else None
     assert fuse_server(os.minor(device)) == expected
-    assert fuse_server(os.minor(device), [served.server]) == expected
+    assert fuse_server(os.minor(device), [stopped.server]) == expected
 
 
-def test_its_file_system_is_one_of_fuse(served: Served, tmp_path: Path) -> None:
-    device = kernel_device(file_status(f"/proc/{served.client}/fd/{served.fd}").device)
-    assert is_fuse(served.client, device)
-    assert not is_fuse(served.client, device + 1000)
+def test_its_file_system_is_one_of_fuse(stopped: Stopped, tmp_path: Path) -> None:
+    device = kernel_device(file_status(f"/proc/{stopped.client}/fd/{stopped.fd}").device)
+    assert is_fuse(stopped.client, device)
+    assert not is_fuse(stopped.client, device + 1000)
     assert not is_fuse(os.getpid(), kernel_device(os.stat("/").st_dev))
     # A process that is gone sees nothing.
     assert not is_fuse(2**22 + 1, device)
 
 
-def test_no_process_serves_another_device(served: Served) -> None:
-    assert fuse_server(0, [served.server]) is None
+def test_no_process_serves_another_device(stopped: Stopped) -> None:
+    assert fuse_server(0, [stopped.server]) is None
 
 
 def test_file_status_is_that_of_stat(tmp_path: Path) -> None:

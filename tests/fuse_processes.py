@@ -1,0 +1,62 @@
+"""A file system of FUSE in a process that serves it, and a process that uses it."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.verdicts import fuse
+from tests.verdicts.truth import NotHereError
+
+# What a test that fails may take.
+FAILS_AFTER_S = 60
+
+
+class Served(NamedTuple):
+    """The server and its descriptor, the process that uses it, and a pipe with what that writes."""
+
+    server: int
+    connection: int
+    client: int
+    written: int
+
+
+def child(does: Callable[[], None]) -> int:
+    """Have a process do that, which ends without the test if need be."""
+    pid = os.fork()
+    if not pid:
+        signal.alarm(FAILS_AFTER_S)
+        try:
+            does()
+        finally:
+            os._exit(1)
+    return pid
+
+
+@contextmanager
+def served(
+    folder: Path, serve: Callable[[int], None], use: Callable[[int], None], user: int = 0
+) -> Iterator[Served]:
+    """Mount it for that user; the test does not have the connection, so its server can end."""
+    try:
+        connection = fuse.mounted(str(folder), user)
+    except (NotHereError, OSError) as error:
+        pytest.skip(f"no FUSE here: {error}")
+    written, writes = os.pipe()
+    server = child(lambda: serve(connection))
+    os.close(connection)
+    client = child(lambda: use(writes))
+    os.close(writes)
+    try:
+        yield Served(server, connection, client, written)
+    finally:
+        # Whoever waits for the server ends when that has ended.
+        for pid in (server, client):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(written)
+        fuse.unmount(str(folder))
