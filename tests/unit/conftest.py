@@ -14,7 +14,7 @@ from kernel_delay.host import privileges
 from tests.needs import needed
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from kernel_delay.model import MeasuringCommand
     from tests.unit.pages import Monitored, Open
@@ -94,6 +94,12 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture(scope="module")
+def tab(browser: "Browser") -> "Page":
+    """Where a file's tests open their pages: a tab for each would be a process for each."""
+    return browser.new_context().new_page()
+
+
+@pytest.fixture(scope="module")
 def pictures(project: Path) -> Path:
     folder = project / "build" / "pages"
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,11 +107,11 @@ def pictures(project: Path) -> Path:
 
 
 @pytest.fixture
-def open_page(browser: "Browser", tmp_path: Path) -> "Iterator[Open]":
+def open_page(tab: "Page", tmp_path: Path) -> "Iterator[Open]":
     """Opens a page's text from a file; at the end nothing went wrong in it, nor was fetched."""
     from tests.unit.pages import Opener
 
-    opener = Opener(browser, tmp_path / "page.html")
+    opener = Opener(tab, tmp_path / "page.html")
     yield opener.open
     opener.close()
 

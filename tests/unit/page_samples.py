@@ -39,10 +39,10 @@ HOSTILE = (
 )
 
 
-def sample_with_events(count: int, **changes: object) -> Sample:
+def sample_with_events(count: int, workers: int = THREADS, **changes: object) -> Sample:
     """A Sample whose threads made `count` calls in all, each from one of some 200 stacks."""
-    made = [event(number, count) for number in range(count)]
-    threads = [worker(number) for number in range(THREADS)]
+    made = [event(number, count, workers) for number in range(count)]
+    threads = [worker(number) for number in range(workers)]
     threads += [timed_thread(900 + number, f"idle{number}") for number in range(40)]
     return bare_sample(
         *threads,
@@ -110,15 +110,15 @@ EVENT_LOOP = bare_sample(
 """Two calls: what a loop waited, and what it worked."""
 
 
-def event(number: int, count: int) -> SyscallEvent:
+def event(number: int, count: int, workers: int) -> SyscallEvent:
     """The event of that number out of `count`: those of a thread follow one on the other."""
     start_ns = window().start_ns
-    place = number // THREADS
-    each_ns = TIMED_WINDOW_NS * THREADS // max(count, THREADS)
+    place = number // workers
+    each_ns = TIMED_WINDOW_NS * workers // max(count, workers)
     entry_ns = start_ns + place * each_ns
     call = (number * 7) % len(CALLS)
     length_ns = each_ns * (1 + number % 9) // 10
-    tid = 100 + number % THREADS
+    tid = 100 + number % workers
     where = (number * 13) % 200
     exit_ns = entry_ns + length_ns
     # Of every tenth it is not known; the others were off the CPUs for half of their time.
@@ -178,10 +178,10 @@ def hostile_sample() -> Sample:
     )
 
 
-def series_of(count: int) -> list[Sample]:
+def series_of(count: int, workers: int = THREADS) -> list[Sample]:
     """Samples one after the other, each of 500 ms and with a pause of 100 ms after it."""
     step_ns = TIMED_WINDOW_NS + 100_000_000
-    return [later(sample_with_events(100), step_ns * number) for number in range(count)]
+    return [later(sample_with_events(100, workers), step_ns * number) for number in range(count)]
 
 
 def later(sample: Sample, by_ns: int) -> Sample:

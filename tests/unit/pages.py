@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, ViewportSize
+from playwright.sync_api import ConsoleMessage, Error, Page, Request, ViewportSize
 
 from kernel_delay.analysis.comparison import compare
 from kernel_delay.analysis.figures import Figures
@@ -28,9 +28,9 @@ Monitored = Callable[..., Iterator[str]]
 class Opener:
     """Opens pages from a file, and notes what went wrong in them, and what they fetched."""
 
-    def __init__(self, browser: Browser, file: Path) -> None:
-        """Start before the first page, which will be written into `file`."""
-        self._browser = browser
+    def __init__(self, tab: Page, file: Path) -> None:
+        """Start before the first page, which will be written into `file` and opened in `tab`."""
+        self._tab = tab
         self._file = file
         self._opened: list[Page] = []
         self._wrong: list[str] = []
@@ -45,10 +45,13 @@ class Opener:
         """Open a page's text, and wait until it is drawn."""
         with self._file.open("w") as written:
             written.writelines(text)
-        size = ViewportSize(width=width, height=HEIGHT)
-        page = self._browser.new_page(viewport=size, color_scheme=scheme)
+        page = self._tab.context.new_page() if self._opened else self._tab
         self._opened.append(page)
         page.set_default_timeout(PATIENCE_MS)
+        page.set_viewport_size(ViewportSize(width=width, height=HEIGHT))
+        page.emulate_media(media="null", color_scheme=scheme)
+        # Nothing is under the pointer that an earlier test left somewhere.
+        page.mouse.move(-1, -1)
         page.on("console", self._note)
         page.on("pageerror", self._note_error)
         page.on("request", self._note_request)
@@ -57,9 +60,13 @@ class Opener:
         return page
 
     def close(self) -> None:
-        """Close all; nothing may have gone wrong."""
+        """Close all but the tab; nothing may have gone wrong."""
         for page in self._opened:
-            page.close()
+            page.remove_listener("console", self._note)
+            page.remove_listener("pageerror", self._note_error)
+            page.remove_listener("request", self._note_request)
+            if page != self._tab:
+                page.close()
         assert (self._wrong, self._fetched) == ([], [])
 
     def _note(self, message: ConsoleMessage) -> None:

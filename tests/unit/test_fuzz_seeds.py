@@ -1,10 +1,12 @@
 """What the fuzzers begin with, and what they found, each once; `make fuzz` goes on from it."""
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.cache import built
 from tests.fuzz import c_targets
 from tests.fuzz.parsers import PARSERS
 
@@ -29,10 +31,20 @@ def test_a_parser(seed: Path) -> None:
             parser(content[:length])
 
 
+# What a target may be made of, and how: compiled with the sanitizers it takes seconds.
+C_SOURCES = (
+    Path(c_targets.__file__),
+    *sorted(c_targets.HERE.rglob("*.[ch]")),
+    *sorted(c_targets.SOURCES.rglob("*.[ch]")),
+)
+
+
 @pytest.mark.parametrize("name", c_targets.TARGETS)
-def test_a_c_target(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_c_target(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUZZ_CC", "gcc")
-    program = c_targets.build(name, tmp_path, str(c_targets.HERE / "replay.c"))
+    replay = str(c_targets.HERE / "replay.c")
+    folder = built(f"fuzz-{name}", partial(c_targets.build, name, driver=replay), *C_SOURCES)
+    program = folder / name
     inputs = sorted((SEEDS / name).iterdir())
     done = subprocess.run([program, *inputs], capture_output=True, text=True, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr

@@ -58,10 +58,15 @@ CHAINS = (
     ChainPart((), "unknown", 40 * MS),
 )
 
+WORKERS = 2
+"""As many threads as are opened. Axe examines each cell, and threads of one kind have the same."""
+EVENTS = 30
+"""So many that each kind of frame and of row is there."""
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
-    "one": lambda: render(header("capture"), [busy()]),
-    "series": lambda: render(header("capture"), series_of(12)),
-    "calls": lambda: page_of(sample_with_events(2000)),
+    "one": lambda: render(header("capture"), [busy(EVENTS, WORKERS)]),
+    "series": lambda: render(header("capture"), series_of(12, WORKERS)),
+    "calls": lambda: page_of(sample_with_events(EVENTS, WORKERS)),
     "timeline": lambda: page_of(WITH_TIMELINE),
     "chains": lambda: page_of(bare_sample(waiting(*CHAINS))),
     "hostile": lambda: page_of(hostile_sample()),
@@ -76,7 +81,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 def flame_graph() -> Iterator[str]:
     graph = FlameGraph()
-    graph.add(sample_with_events(2000))
+    graph.add(sample_with_events(EVENTS, WORKERS))
     return graph.html()
 
 
@@ -98,7 +103,7 @@ def violations(page: Page) -> dict[str, Any]:
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_violation(open_page: Open, name: str) -> None:
     page = open_page(PAGES[name](), WIDTHS[0])
-    for thread in page.locator("tr.thread button").all()[:3]:
+    for thread in page.locator("tr.thread button").all()[:WORKERS]:
         thread.click()
     page.evaluate(UNFOLD)
     assert violations(page) == {}
@@ -108,7 +113,7 @@ def test_axe_finds_no_violation(open_page: Open, name: str) -> None:
 def test_axe_finds_no_violation_in_a_monitor(
     open_page: Open, monitor_page: Monitored, command: MeasuringCommand
 ) -> None:
-    assert violations(open_page(monitor_page(command, 300), WIDTHS[0])) == {}
+    assert violations(open_page(monitor_page(command, EVENTS), WIDTHS[0])) == {}
 
 
 def test_axe_finds_no_violation_in_a_log(open_page: Open, tmp_path: Path) -> None:

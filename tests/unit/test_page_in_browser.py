@@ -349,11 +349,13 @@ Object.defineProperty(window, "uPlot", {
 
 
 def plots(page: Page) -> list[list[list[float | None]]]:
-    """The values of each plot of a page, which is loaded again: times, and then its lines'."""
-    page.add_init_script(PLOTS)
-    page.reload()
-    page.locator("html[data-ready]").wait_for(state="attached")
-    found = page.evaluate("window.plots.map((plot) => plot.data)")
+    """The values of each plot of a page, which is loaded once more: times, and then its lines'."""
+    again = page.context.new_page()
+    again.add_init_script(PLOTS)
+    again.goto(page.url)
+    again.locator("html[data-ready]").wait_for(state="attached")
+    found = again.evaluate("window.plots.map((plot) => plot.data)")
+    again.close()
     assert isinstance(found, list)
     return found
 

@@ -10,17 +10,18 @@ from playwright.sync_api import Page
 from kernel_delay.model import Finding, Lost, RecordingHeader, Sample
 from kernel_delay.reporters.page import render
 from tests.recordings import header
-from tests.unit.page_samples import later, sample_with_events
+from tests.unit.page_samples import THREADS, later, sample_with_events
 from tests.unit.pages import HEIGHT, PHONE_WIDTH, Open, comparison_page, overflow, page_of
 
 DESK_WIDTH = 1400
 FINDINGS = 12
 
 
-def busy(**changes: object) -> Sample:
+def busy(count: int = 100, workers: int = THREADS, **changes: object) -> Sample:
     """A sample of which there is more to say than usual."""
     findings = tuple(finding(number) for number in range(FINDINGS))
-    return sample_with_events(100, verdict=findings, lost=Lost(missed_events=2), **changes)
+    lost = Lost(missed_events=2)
+    return sample_with_events(count, workers, verdict=findings, lost=lost, **changes)
 
 
 def finding(number: int) -> Finding:
