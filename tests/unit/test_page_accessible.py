@@ -1,6 +1,7 @@
 """axe-core has nothing to object to: on each kind of page, wide and narrow, light and dark."""
 
 import datetime
+import re
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -28,8 +29,14 @@ from tests.unit.test_page_layout import busy
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE
 
-WIDTHS = (1400, 900, 420)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTH = 1400
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
+    (WIDTH, "light"),
+    (WIDTH, "dark"),
+    (900, "light"),
+    (420, "light"),
+)
+"""Each layout, and each colour scheme, as colours are the same at each width."""
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 """axe-core itself, which the package has: its own module is not needed."""
@@ -86,23 +93,29 @@ def flame_graph() -> Iterator[str]:
 
 
 def violations(page: Page) -> dict[str, Any]:
-    """What axe-core says at each width, in each colour scheme."""
+    """What axe-core says of each look of the page."""
     page.evaluate(AXE)
     found = {}
-    for width in WIDTHS:
+    for width, scheme in LOOKS:
         page.set_viewport_size(ViewportSize(width=width, height=HEIGHT))
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            page.wait_for_function(f"innerWidth === {width}")
-            page.evaluate(DRAWN)
-            if said := page.evaluate(FOUND):
-                found[f"{width} {scheme}"] = said
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"innerWidth === {width}")
+        page.evaluate(DRAWN)
+        if said := page.evaluate(FOUND):
+            found[f"{width} {scheme}"] = said
     return found
+
+
+def test_no_width_has_colours_of_its_own() -> None:
+    sheet = (files("kernel_delay.reporters.page") / "static" / "page.css").read_text()
+    narrow = re.findall(r"^@media [^{]*max-width.*?^}", sheet, re.MULTILINE | re.DOTALL)
+    assert len(narrow) == 2
+    assert not re.search(r"color|background|fill|stroke|opacity|filter|shadow", "".join(narrow))
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_violation(open_page: Open, name: str) -> None:
-    page = open_page(PAGES[name](), WIDTHS[0])
+    page = open_page(PAGES[name](), WIDTH)
     for thread in page.locator("tr.thread button").all()[:WORKERS]:
         thread.click()
     page.evaluate(UNFOLD)
@@ -113,19 +126,19 @@ def test_axe_finds_no_violation(open_page: Open, name: str) -> None:
 def test_axe_finds_no_violation_in_a_monitor(
     open_page: Open, monitor_page: Monitored, command: MeasuringCommand
 ) -> None:
-    assert violations(open_page(monitor_page(command, EVENTS), WIDTHS[0])) == {}
+    assert violations(open_page(monitor_page(command, EVENTS), WIDTH)) == {}
 
 
 def test_axe_finds_no_violation_in_a_log(open_page: Open, tmp_path: Path) -> None:
     lines = [vlog(-1, 1, "bridge", "a line"), *of_usage(Usage(2000, 1, 1), "main", number=2)]
     log = write(tmp_path / "ovs-vswitchd.log", lines)
-    page = open_page(render_log(survey(find([str(log)]).logs, (), datetime.UTC)), WIDTHS[0])
+    page = open_page(render_log(survey(find([str(log)]).logs, (), datetime.UTC)), WIDTH)
     assert violations(page) == {}
 
 
 def test_a_table_that_scrolls_is_reached_by_the_keyboard(open_page: Open) -> None:
     """Also if it became too wide after the page was drawn."""
-    page = open_page(PAGES["fleet"](), 1400)
+    page = open_page(PAGES["fleet"](), WIDTH)
     scroller = page.locator("#outliers .scroll")
     assert scroller.get_attribute("tabindex") is None
     page.locator("#outliers td").first.evaluate("e => e.style.paddingRight = '2000px'")
