@@ -106,7 +106,9 @@ class Here(Guest):
 
     def run(self, command: list[str], silence_s: float) -> int:
         self.results.mkdir()
-        status = subprocess.run(command, capture_output=True, check=False).returncode
+        # Else it is what both folders have in common, as /tmp, with whatever others have there.
+        root = f"--rootdir={self.results.parent}"
+        status = subprocess.run([*command, root], capture_output=True, check=False).returncode
         if status > 5:  # pytest has no such
             raise GuestError("died before its command ended")
         return status
