@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -60,3 +62,16 @@ def served(
             os.waitpid(pid, 0)
         os.close(written)
         fuse.unmount(str(folder))
+
+
+def output_of(words: Sequence[object], limit_s: float = 30) -> str:
+    """What a program writes until its end; it may wait for a server that does not answer.
+
+    Then not even SIGKILL ends it, and nobody waits for it any longer.
+    """
+    with tempfile.TemporaryFile() as output:
+        command = list(map(str, words))
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process.wait(limit_s)
+        output.seek(0)
+        return output.read().decode()

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kernel_delay.host.open_files import file_status, kernel_device
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.open_files import kernel_device
 from kernel_delay.host.open_files.fuse import fuse_server, is_fuse
 from tests.fuse_processes import FAILS_AFTER_S, served
 from tests.verdicts import fuse

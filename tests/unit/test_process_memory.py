@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host import process_memory
-from kernel_delay.host.process_memory import READ_S, MemoryFile, Patience
+from kernel_delay.host import abandonable
+from kernel_delay.host.abandonable import READ_S
+from kernel_delay.host.process_memory import READERS, MemoryFile, Patience
 from kernel_delay.symbols.memory import PAGE_BYTES, Pages
 from tests.fuse_mappings import mapped
 
@@ -45,11 +46,11 @@ FAILS_AFTER_S = 30
 @pytest.fixture(autouse=True)
 def no_reader() -> Iterator[None]:
     """Each test starts a process of its own, and ends it."""
-    process_memory._readers.clear()
+    READERS.running.clear()
     yield
-    for reader in process_memory._readers:
+    for reader in READERS.running:
         reader.socket.close()
-    process_memory._readers.clear()
+    READERS.running.clear()
 
 
 def run(script: str, *arguments: object) -> list[str]:
@@ -74,9 +75,9 @@ def test_polled_array_whose_server_does_not_answer_is_not_known() -> None:
 
 def test_reader_has_no_rights_and_no_outputs() -> None:
     memory = MemoryFile(Path("/proc/self"), Patience())
-    assert process_memory._readers == []
+    assert READERS.running == []
     memory.read(4096, 1)
-    (reader,) = process_memory._readers
+    (reader,) = READERS.running
     process = Path(f"/proc/{reader.pid}")
     files = {name: os.readlink(process / "fd" / name) for name in os.listdir(process / "fd")}
     assert files.pop("0").startswith("socket:")
@@ -106,7 +107,7 @@ def test_reader_that_ended_costs_one_process_alone() -> None:
     lost: list[str] = []
     memory = MemoryFile(Path("/proc/self"), Patience(lost.append))
     memory.read(4096, 1)
-    (reader,) = process_memory._readers
+    (reader,) = READERS.running
     os.kill(reader.pid, 9)
     os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
     content = b"content"
@@ -120,11 +121,11 @@ def test_reader_that_ended_costs_one_process_alone() -> None:
 
 
 def test_so_many_readers_wait_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_memory, "MOST_ABANDONED", 0)
+    monkeypatch.setattr(abandonable, "MOST_ABANDONED", 0)
     lost: list[str] = []
     memory = MemoryFile(Path("/proc/self"), Patience(lost.append))
     assert memory.read(4096, 1) == b""
-    assert lost == ["0 processes that read memory do not answer"]
+    assert lost == ["0 processes that read do not answer"]
     memory.close()
 
 

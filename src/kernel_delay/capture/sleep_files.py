@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import (
     Descriptor,
     End,
     Holders,
     describe,
-    file_status,
     holders,
     kernel_device,
 )

@@ -340,7 +340,14 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
         path, pid = log_file_of(target.pid), target.pid
     if path is None:
         return None
-    log = OvsLog(path, pid)
+    try:
+        log = OvsLog(path, pid)
+    except NoInputError as error:
+        if pid is None:
+            raise
+        # Without it, all but its lines is there.
+        print_message(f"{error}: records have no lines of the log")
+        return None
     stack.callback(log.close)
     return log
 

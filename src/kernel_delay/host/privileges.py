@@ -189,10 +189,12 @@ def _names(kept: Iterable[Use]) -> set[str]:
     return names
 
 
-def keep_nothing(calls: Iterable[str] = CALLS_OF_A_FILTER) -> None:
-    """Give up all capabilities, and all calls but these: those that read and write what is open."""
+def keep_nothing(
+    calls: Iterable[str] = CALLS_OF_A_FILTER, capabilities: Iterable[str] = ()
+) -> None:
+    """Give up all capabilities and calls but these: calls that read and write what is open."""
     numbers = _numbers(calls)
-    lib.limit_capabilities(0)
+    lib.limit_capabilities(sum(1 << CAPABILITIES[name] for name in capabilities))
     lib.allow_calls(ffi.new("int32_t[]", numbers), len(numbers))
 
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -34,12 +35,22 @@ int open_stored(int found)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-int find_in_root(int root, const char *path)
+static int find(int root, const char *path, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT,
+		.resolve = resolve,
 	};
 
 	return syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+int find_in_root(int root, const char *path)
+{
+	return find(root, path, RESOLVE_IN_ROOT);
+}
+
+int find_in_mount(int root, const char *path)
+{
+	return find(root, path, RESOLVE_IN_ROOT | RESOLVE_NO_XDEV);
 }

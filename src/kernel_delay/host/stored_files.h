@@ -11,3 +11,8 @@ int open_stored(int found);
  * which nothing was done by, or -1 with errno. openat2(2), Linux 5.6.
  */
 int find_in_root(int root, const char *path);
+
+/* The same, but -1 with EXDEV if another mount is on the way: nobody but root's file system is
+ * asked.
+ */
+int find_in_mount(int root, const char *path);

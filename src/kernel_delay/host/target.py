@@ -114,10 +114,18 @@ def find_child(pid: int) -> ProcessTarget | None:
 def find_in_file(path: Path) -> ProcessTarget | None:
     """The process whose PID is in that file; None where there is no such file or process.
 
-    Others may exchange the file: only a regular one is opened, and LONGEST_PID bytes are read.
+    Others may exchange the file: only a regular one is opened that no process supplies, and
+    LONGEST_PID bytes are read.
     """
+    # Only `watch` is given such a file.
+    from kernel_delay.host.stored_files import Root
+
     try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        root = Root(Path("/"))
+        try:
+            fd = root.find(os.path.abspath(path))
+        finally:
+            root.close()
         try:
             if not S_ISREG(os.fstat(fd).st_mode):
                 return None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.loader._libbpf import ffi, lib
-from kernel_delay.loader.base import Owned, bpf_error
+from kernel_delay.loader.base import BpfError, Owned, bpf_error
 from kernel_delay.loader.maps import Map
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ NO_FILE = -1
 class Link:
     """A program's attachment, until close()."""
 
-    def __init__(self, handle: "BpfLinkPointer") -> None:
-        """Made by Program.attach()."""
+    def __init__(self, handle: "BpfLinkPointer", file: int | None = None) -> None:
+        """Made by Program.attach(). `file` is a descriptor that is closed with it."""
         self._link = Owned(handle, lib.bpf_link__destroy)
+        self._file = file
 
     @property
     def fd(self) -> int:
@@ -33,12 +34,35 @@ class Link:
     def close(self) -> None:
         """Detach the program."""
         self._link.close()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
-def _link(handle: "BpfLinkPointer", what: str) -> Link:
+def _link(handle: "BpfLinkPointer", what: str, file: int | None = None) -> Link:
     if handle == ffi.NULL:
-        raise bpf_error(what)
-    return Link(handle)
+        error = bpf_error(what)
+        if file is not None:
+            os.close(file)
+        raise error
+    return Link(handle, file)
+
+
+def _find_file(path: str) -> tuple[int, bytes]:
+    """Find a file for a uprobe: a descriptor, and a path that leads to it as long as that is open.
+
+    What `path` leads to may be exchanged meanwhile. The kernel reads the file, so none is taken
+    that a process supplies. Raises BpfError.
+    """
+    # Few captures have uprobes.
+    from kernel_delay.host.stored_files import find_stored
+
+    try:
+        file = find_stored(path)
+    except OSError as error:
+        raise BpfError(error.errno, error.strerror, f"opening {path}") from error
+    # Others look for who has a uprobe there: not by /proc/self.
+    return file, f"/proc/{os.getpid()}/fd/{file}".encode()
 
 
 class Program:
@@ -94,20 +118,20 @@ class Program:
         options.sz = ffi.sizeof("struct bpf_uprobe_opts")
         options.retprobe = is_return
         options.ref_ctr_offset = semaphore_offset
-        link = lib.bpf_program__attach_uprobe_opts(
-            self._handle, pid, os.fsencode(path), offset, options
-        )
-        return _link(link, f"attaching {self.name} to {path}+{offset:#x}")
+        file, place = _find_file(path)
+        link = lib.bpf_program__attach_uprobe_opts(self._handle, pid, place, offset, options)
+        return _link(link, f"attaching {self.name} to {path}+{offset:#x}", file)
 
     def attach_usdt(self, pid: int, path: str, provider: str, name: str) -> Link:
         """Attach to all places of a USDT probe in a file, for `pid` only or for EVERY_PROCESS.
 
         The program reads the probe's arguments with libbpf's bpf_usdt_arg().
         """
+        file, place = _find_file(path)
         link = lib.bpf_program__attach_usdt(
-            self._handle, pid, os.fsencode(path), provider.encode(), name.encode(), ffi.NULL
+            self._handle, pid, place, provider.encode(), name.encode(), ffi.NULL
         )
-        return _link(link, f"attaching {self.name} to {path}")
+        return _link(link, f"attaching {self.name} to {path}", file)
 
     def attach_kprobe(self, function: str, offset: int, *, is_return: bool) -> Link:
         """Attach to a place in a kernel function, or to its return."""

@@ -144,7 +144,7 @@ class OvsLog:
         """Follow `path`; NoInputError if it can't be read.
 
         `pid`: it is what log_file_of() found of that process. Nothing but a file that is stored is
-        opened then; one that is empty has nothing yet.
+        opened then, by no process (FUSE); one that is empty has nothing yet.
         """
         self._path = path
         self._pid = pid
@@ -167,7 +167,7 @@ class OvsLog:
         # Recordings and logs are read without extensions.
         from kernel_delay.host.stored_files import open_stored
 
-        return os.fdopen(open_stored(self._path), "rb")
+        return os.fdopen(open_stored(self._path).fd, "rb")
 
     def close(self) -> None:
         """Read no more."""
@@ -262,12 +262,26 @@ class OvsLog:
 
     def _was_rotated(self, file: BinaryIO) -> bool:
         mine = os.fstat(file.fileno())
-        now = _status(self._path)
+        now = self._status()
         if self._pid is not None and (now is None or not os.path.samestat(now, mine)):
             # Whoever opens its log anew has another descriptor of it.
             self._path = log_file_of(self._pid) or self._path
-            now = _status(self._path)
+            now = self._status()
         return now is not None and (not os.path.samestat(now, mine) or now.st_size < file.tell())
+
+    def _status(self) -> os.stat_result | None:
+        try:
+            if self._pid is None:
+                return os.stat(self._path)
+            from kernel_delay.host.stored_files import find_stored
+
+            found = find_stored(self._path)
+            try:
+                return os.fstat(found)
+            finally:
+                os.close(found)
+        except OSError:
+            return None
 
 
 def _likely(lines: bytes) -> Iterator[bytes]:
@@ -289,13 +303,6 @@ def _likely(lines: bytes) -> Iterator[bytes]:
 
 def _is_read_to_its_end(file: BinaryIO) -> bool:
     return file.seekable() and file.tell() >= os.fstat(file.fileno()).st_size
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
 
 
 def is_of(line: LogLine, sample: Sample) -> bool:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.stored_files import Root
 from kernel_delay.host.target import living_thread
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.features import attached_uprobe
@@ -83,5 +85,13 @@ def _perf_events(pid: str) -> Iterator[int]:
 
 def _is_same_file(pid: str, path: str, place: str) -> bool:
     with suppress(OSError):
-        return os.path.samefile(f"/proc/{pid}/root{path}", place)
+        root = Root(Path(f"/proc/{pid}/root"))
+        try:
+            found = root.find(path)
+            try:
+                return file_status(f"/proc/self/fd/{found}") == file_status(place)
+            finally:
+                os.close(found)
+        finally:
+            root.close()
     return False

@@ -15,12 +15,14 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, hint, similar_names
+from kernel_delay.host.file_copies import FileCopies
+from kernel_delay.host.file_status import FileStatus, file_status
 from kernel_delay.host.preflight import may_not_look_at
-from kernel_delay.host.stored_files import open_stored
+from kernel_delay.host.stored_files import Root, open_stored
 from kernel_delay.host.target import living_thread
 from kernel_delay.printable import encodable
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
-from kernel_delay.symbols.bounds import MAX_OBJECTS
+from kernel_delay.symbols.bounds import HELD_BYTES, MAX_OBJECTS
 from kernel_delay.symbols.functions import Functions
 from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
 
@@ -49,7 +51,7 @@ class ProbedObject(Struct, frozen=True):
 
     def open(self) -> BinaryIO:
         """Open the file for reading; OSError where it can't be, or is no file with content."""
-        return os.fdopen(open_stored(self.path), "rb")
+        return os.fdopen(open_stored(self.path, _copies).fd, "rb")
 
     def usdt_probes(self) -> UsdtProbes:
         """Read its USDT probes; InputError if it is no ELF file."""
@@ -66,6 +68,10 @@ class ProbedObject(Struct, frozen=True):
                 return Functions.read(file.fileno(), self.path_in_root, Path(self.root))
         except OSError as error:
             raise NoInputError(f"can't read {self.name}: {error.strerror}") from error
+
+
+# One that is late is the last: one process is asked for at a time.
+_copies = FileCopies(lambda: HELD_BYTES)
 
 
 def file_object(path: Path) -> ProbedObject:
@@ -86,7 +92,7 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
     # The first thread may have ended, and with it what /proc/PID has.
     process = Path(f"/proc/{living_thread(pid) or pid}")
     try:
-        executable = _executable(process)
+        executable, status = _executable(process)
         mappings = read_mappings(process)
     except PermissionError as error:
         raise may_not_look_at(f"the mappings of process {pid}") from error
@@ -98,12 +104,8 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
             f"process {pid} has mapped {len(files)} files as code, and at most {MAX_OBJECTS}"
             " are searched: give one, as in kernel-delay probes FILE"
         )
-    libraries = (_library(process, mapping) for mapping in files.values())
-    return executable, *(
-        library
-        for library in libraries
-        if library is not None and not _is_same_file(library.path, executable.path)
-    )
+    libraries = (_library(process, mapping, status) for mapping in files.values())
+    return executable, *(library for library in libraries if library is not None)
 
 
 def find_library(objects: Iterable[ProbedObject], library: str) -> ProbedObject:
@@ -130,27 +132,33 @@ def find_library(objects: Iterable[ProbedObject], library: str) -> ProbedObject:
     raise NoInputError(f"the process has mapped no library {library!r}{likely}")
 
 
-def _executable(process: Path) -> ProbedObject:
-    target = os.readlink(process / "exe")
-    return _object(process, str(process / "exe"), target.removesuffix(DELETED), is_library=False)
+def _executable(process: Path) -> tuple[ProbedObject, FileStatus]:
+    link = process / "exe"
+    target, status = os.readlink(link).removesuffix(DELETED), file_status(str(link))
+    return _object(process, str(link), target, status, is_library=False), status
 
 
-def _library(process: Path, mapping: Mapping) -> ProbedObject | None:
-    """The mapped file, if it can be opened; None for what is no file, as a device."""
+def _library(process: Path, mapping: Mapping, executable: FileStatus) -> ProbedObject | None:
+    """The mapped file, if it can be opened; None for the executable and no file, as a device."""
     # map_files needs CAP_CHECKPOINT_RESTORE; the root does not, but may have another file by now.
-    link = process / "map_files" / mapping.range
-    for path in (link, _in_root(process, mapping.path)):
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and (path is link or status.st_ino == mapping.inode):
-            return _object(process, str(path), mapping.path, is_library=True)
-    return None
+    path = process / "map_files" / mapping.range
+    status: FileStatus | None
+    try:
+        status = file_status(str(path))
+    except OSError:
+        path = process / "root" / mapping.path.lstrip("/")
+        status = _status_in_root(process, mapping.path)
+        if status is None or status.inode != mapping.inode:
+            return None
+    if status == executable or not stat.S_ISREG(status.mode):
+        return None
+    return _object(process, str(path), mapping.path, status, is_library=True)
 
 
-def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedObject:
-    path_in_root = _path_in_root(process, path, name)
+def _object(
+    process: Path, path: str, name: str, status: FileStatus, *, is_library: bool
+) -> ProbedObject:
+    path_in_root = _path_in_root(process, name, status)
     return ProbedObject(
         name=encodable(path_in_root),
         path=path,
@@ -160,8 +168,8 @@ def _object(process: Path, path: str, name: str, *, is_library: bool) -> ProbedO
     )
 
 
-def _path_in_root(process: Path, path: str, name: str) -> str:
-    """What the process itself calls the file at `path`, which the kernel calls `name` to us.
+def _path_in_root(process: Path, name: str, status: FileStatus) -> str:
+    """What the process itself calls a file of that status, which the kernel calls `name` to us.
 
     It is `name` where the file has no name any more. The kernel's name begins
     at our root, or where the file is outside of that, at the mount namespace's;
@@ -170,19 +178,24 @@ def _path_in_root(process: Path, path: str, name: str) -> str:
     parts = name.split("/")
     candidates = ("/" + "/".join(parts[first:]) for first in range(1, len(parts)))
     in_root = (
-        one
-        for one in islice(candidates, DEEPEST_ROOT)
-        if _is_same_file(path, str(_in_root(process, one)))
+        one for one in islice(candidates, DEEPEST_ROOT) if _status_in_root(process, one) == status
     )
     return next(in_root, name)
 
 
-def _is_same_file(path: str, other: str) -> bool:
+def _status_in_root(process: Path, name: str) -> FileStatus | None:
+    """The status of what the process has at that path; None if there is none, or it is served."""
     try:
-        return os.path.samefile(path, other)
+        root = Root(process / "root")
     except OSError:
-        return False
-
-
-def _in_root(process: Path, name: str) -> Path:
-    return process / "root" / name.lstrip("/")
+        return None
+    try:
+        found = root.find(name)
+        try:
+            return file_status(f"/proc/self/fd/{found}")
+        finally:
+            os.close(found)
+    except OSError:
+        return None
+    finally:
+        root.close()

@@ -123,7 +123,7 @@ class AddressSpaceApart:
     def note(self) -> None:
         """Read the perf map again if it has changed; begin with all of the time for a window."""
         self._left_s = float(ANSWERS_S)
-        self._image.bounds.memory.renew()
+        self._image.bounds.renew()
         changed = self._image.perf_map.open_changed() if self._image.perf_map else None
         if changed is None:
             return

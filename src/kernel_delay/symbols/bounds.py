@@ -5,6 +5,7 @@ What goes beyond is passed over, and the report says so.
 
 import time
 
+from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.process_memory import Patience
 from kernel_delay.symbols.elf import is_excessive
 
@@ -51,6 +52,7 @@ class Bounds:
     def __init__(self) -> None:
         """Begin with all of it left."""
         self.memory = Patience(self._without_memory)
+        self.files = FileCopies(self.room, self._without_files)
         self.held_bytes = 0
         self.table_bytes = 0
         self._copied_bytes = 0
@@ -63,6 +65,17 @@ class Bounds:
             "the process's memory is not read, and names, stacks and objects of calls may be"
             f" missing: {why}"
         )
+
+    def _without_files(self, why: str) -> None:
+        self.pass_over(
+            "files of the process that are on a FUSE file system are not read, and names may be"
+            f" missing: {why}"
+        )
+
+    def renew(self) -> None:
+        """Begin a window."""
+        self.memory.renew()
+        self.files.renew()
 
     def pass_over(self, remark: str) -> None:
         """Note, once, that something was passed over; of many remarks the first."""
@@ -101,12 +114,20 @@ class Bounds:
         self.table_bytes += size
         return True
 
+    def room(self) -> int:
+        """Return how many bytes more may be copied."""
+        return max(0, min(HELD_BYTES - self.held_bytes, COPIED_BYTES - self._copied_bytes))
+
     def may_copy(self, size: int) -> bool:
         """Whether `size` bytes more may be copied; then they are counted.
 
         Who keeps the copy adds it to `held_bytes`.
         """
-        if self.held_bytes + size > HELD_BYTES or self._copied_bytes + size > COPIED_BYTES:
+        if size > self.room():
             return False
-        self._copied_bytes += size
+        self.count_copy(size)
         return True
+
+    def count_copy(self, size: int) -> None:
+        """Count bytes that were copied."""
+        self._copied_bytes += size

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.host.stored_files import Root
+from kernel_delay.host.stored_files import Root, StoredFile
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 
@@ -21,12 +21,16 @@ BLOCK = 1 << 20
 
 
 class DebugFiles(Struct, frozen=True):
-    """The open separate debug file of an ELF file, and the one that dwz made for it."""
+    """The open separate debug file of an ELF file, and the one that dwz made for it.
+
+    `copied` is how many bytes of them are copies.
+    """
 
     path: str
     fd: int
     alt_link: AltLink | None
     alt_fd: int | None
+    copied: int = 0
 
     def close(self) -> None:
         """Close both files."""
@@ -45,14 +49,16 @@ def find_debug_files(
     """
     for root in roots:
         for candidate in _candidates(elf, path):
-            fd = root.open(candidate)
-            if fd is None:
+            file = root.open(candidate)
+            if file is None:
                 continue
-            if bounds.may_read(fd, candidate) and _fits(fd, elf, candidate, bounds):
-                alt_link = read_alt_link(fd)
-                alt_fd = _open_alt(alt_link, candidate, roots) if alt_link else None
-                return DebugFiles(candidate, fd, alt_link, alt_fd)
-            os.close(fd)
+            bounds.count_copy(file.copied)
+            if bounds.may_read(file.fd, candidate) and _fits(file.fd, elf, candidate, bounds):
+                alt_link = read_alt_link(file.fd)
+                alt = _open_alt(alt_link, candidate, roots, bounds) if alt_link else None
+                copied = file.copied + (alt.copied if alt else 0)
+                return DebugFiles(candidate, file.fd, alt_link, alt.fd if alt else None, copied)
+            os.close(file.fd)
     return None
 
 
@@ -101,15 +107,18 @@ def _has_crc(fd: int, link: DebugLink, path: str, bounds: Bounds) -> bool:
     return crc == link.crc
 
 
-def _open_alt(link: AltLink, debug_path: str, roots: Sequence[Root]) -> int | None:
+def _open_alt(
+    link: AltLink, debug_path: str, roots: Sequence[Root], bounds: Bounds
+) -> StoredFile | None:
     named = os.path.join(os.path.dirname(debug_path), link.name)
     for root in roots:
         for candidate in (by_build_id(link.build_id), named):
-            fd = root.open(candidate)
-            if fd is None:
+            file = root.open(candidate)
+            if file is None:
                 continue
-            alt = read_elf(fd)  # None, too, for one that is too large
+            bounds.count_copy(file.copied)
+            alt = read_elf(file.fd)  # None, too, for one that is too large
             if alt and alt.build_id == link.build_id:
-                return fd
-            os.close(fd)
+                return file
+            os.close(file.fd)
     return None

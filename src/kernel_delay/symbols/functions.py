@@ -55,15 +55,15 @@ class Functions:
         """
         opened = Root(root)
         try:
-            fd = opened.open(path)
+            file = opened.open(path)
         finally:
             opened.close()
-        if fd is None:
+        if file is None:
             raise NoInputError(f"can't open {path}: there is no such readable file")
         try:
-            return cls.read(fd, path, root)
+            return cls.read(file.fd, path, root)
         finally:
-            os.close(fd)
+            os.close(file.fd)
 
     @classmethod
     def read(cls, fd: int, path: str, root: Path = Path("/")) -> Self:
@@ -72,16 +72,16 @@ class Functions:
         Its debug files are looked for there. Raises InputError when it is no
         ELF file. `fd` stays open.
         """
-        roots = [Root(root), Root(Path("/"))]
+        bounds = Bounds()
+        roots = [Root(root, bounds.files), Root(Path("/"), bounds.files)]
         try:
-            return cls._read(fd, path, roots)
+            return cls._read(fd, path, roots, bounds)
         finally:
             for opened in roots:
                 opened.close()
 
     @classmethod
-    def _read(cls, fd: int, path: str, roots: Sequence[Root]) -> Self:
-        bounds = Bounds()
+    def _read(cls, fd: int, path: str, roots: Sequence[Root], bounds: Bounds) -> Self:
         if not bounds.may_read(fd, path):
             raise InputError(*bounds.take_remarks())
         elf = read_elf(fd)

@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
-from kernel_delay.host.stored_files import Root, open_stored
+from kernel_delay.host.stored_files import Root, StoredFile, open_stored
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf, read_elf_image
@@ -28,8 +28,8 @@ class ObjectFile(Struct, frozen=True):
     file's addresses to get those in memory. `machine` is the file's e_machine
     (elf(5)). `state` is "replaced" (or "deleted") when the file that `code.path`
     names is another one (or none) and the mapped one can't be opened: `fd` then
-    is a copy of the code from memory, of `copied` bytes, which has its exported
-    names only.
+    is a copy of the code from memory, which has its exported names only.
+    `copied` is how many bytes of it and of its debug files are copies.
     """
 
     code: Mapping
@@ -56,7 +56,7 @@ class ObjectOpener:
         self.process = process
         self.mappings = read_mappings(process)
         self.memory = ProcessMemory(process, bounds)
-        self.roots = [Root(process / "root"), Root(Path("/"))]
+        self.roots = [Root(process / "root", bounds.files), Root(Path("/"), bounds.files)]
         self._bounds = bounds
         self._files = _FileMappings(self.mappings)
         self._elfs: dict[tuple[str, int, str], Elf | None] = {}
@@ -90,50 +90,66 @@ class ObjectOpener:
         first = image[0]
         head = self.memory.read(first.start, min(first.end - first.start, NOTES_SIZE))
         state: Literal["", "replaced", "deleted"] = ""
-        copied = 0
+        is_image, copied = False, 0
         mapped = read_elf_image(head)
-        fd = self._open(mapping, mapped)
-        if fd is None and mapped is not None:
+        file = self._open(mapping, mapped)
+        fd: int | None = None
+        if file is not None:
+            fd, copied = file.fd, file.copied
+            self._bounds.count_copy(copied)
+        elif mapped is not None:
             loaded = [other for other in image if not other.writable]
             fd = self.memory.copy_object(loaded)
-            copied = sum(other.end - other.start for other in loaded)
+            is_image, copied = True, sum(other.end - other.start for other in loaded)
             if mapping.inode:
                 state = "replaced" if self._has_other(mapping.path) else "deleted"
         if fd is None:
             return None
         elf = read_elf(fd) if self._bounds.may_read(fd, mapping.path) else None
         bias = elf.bias(mapping.start, mapping.offset) if elf else None
-        if not copied:
+        if not is_image:
             self._elfs[mapping.file] = elf
         if elf is None or bias is None:
             os.close(fd)
             return None
         self._bounds.held_bytes += copied
         debug = find_debug_files(elf, mapping.path, self.roots, self._bounds)
+        if debug is not None:
+            self._bounds.held_bytes += debug.copied
+            copied += debug.copied
         return ObjectFile(mapping, bias, elf.machine, elf.build_id, state, copied, fd, debug)
 
-    def _open(self, mapping: Mapping, mapped: Elf | None) -> int | None:
+    def _open(self, mapping: Mapping, mapped: Elf | None) -> StoredFile | None:
         """Open the file that is mapped, not one that has its name by now."""
         if not mapping.inode:
             return None
         try:
             # The mapped file itself, also when deleted; needs CAP_CHECKPOINT_RESTORE.
-            fd = _open_mapped(self.process / "map_files" / mapping.range)
+            file = self._open_mapped(self.process / "map_files" / mapping.range)
             # Whatever the process has made of its headers in memory.
-            if fd is None or os.fstat(fd).st_ino == mapping.inode:
-                return fd
+            if file is None or file.status.inode == mapping.inode:
+                return file
         except (PermissionError, FileNotFoundError):
-            fd = self.roots[0].open(mapping.path)
-        if fd is None or _is_mapped(fd, mapping, mapped):
-            return fd
-        os.close(fd)
+            file = self.roots[0].open(mapping.path)
+        if file is None or _is_mapped(file, mapping, mapped):
+            return file
+        os.close(file.fd)
         return None
 
+    def _open_mapped(self, link: Path) -> StoredFile | None:
+        """Open a file of map_files; None for what is no file with content, as a device."""
+        try:
+            return open_stored(link, self._bounds.files)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
+
     def _has_other(self, path: str) -> bool:
-        fd = self.roots[0].open(path)
-        if fd is not None:
-            os.close(fd)
-        return fd is not None
+        file = self.roots[0].open(path)
+        if file is not None:
+            os.close(file.fd)
+        return file is not None
 
 
 class _FileMappings:
@@ -162,18 +178,8 @@ class _FileMappings:
         return of_file[firsts[next_first - 1] : end]
 
 
-def _open_mapped(link: Path) -> int | None:
-    """Open a file of map_files; None for what is no file with content, as a device."""
-    try:
-        return open_stored(link)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        return None
-
-
-def _is_mapped(fd: int, mapping: Mapping, mapped: Elf | None) -> bool:
+def _is_mapped(file: StoredFile, mapping: Mapping, mapped: Elf | None) -> bool:
     if mapped and mapped.build_id:
-        elf = read_elf(fd)
+        elf = read_elf(file.fd)
         return elf is not None and elf.build_id == mapped.build_id
-    return os.fstat(fd).st_ino == mapping.inode
+    return file.status.inode == mapping.inode

@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from kernel_delay.host.stored_files import Root
+from kernel_delay.host.stored_files import Root, Status
 from kernel_delay.symbols.bounds import Bounds
 
 LARGEST_BYTES = 32 << 20
@@ -77,22 +77,20 @@ class PerfMap(PerfFunctions):
         # proc_pid_status(5).
         super().__init__(f"/tmp/perf-{int(fields[b'NStgid'][-1])}.map", bounds)
         self._owners = {0, int(fields[b"Uid"][1])}
-        self._root = Root(process / "root")
-        self._state: tuple[int, ...] = ()
+        self._root = Root(process / "root", bounds.files)
+        self._status: Status | None = None
 
     def open_changed(self) -> int | None:
         """Open the file if it has changed since the last time."""
-        fd = self._root.open(self.path)
-        if fd is None:
+        file = self._root.open(self.path)
+        if file is None:
             return None
-        status = os.fstat(fd)
-        state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         # Anybody may write to /tmp: another user's file names nothing here.
-        if status.st_uid not in self._owners or state == self._state:
-            os.close(fd)
+        if file.status.owner not in self._owners or file.status == self._status:
+            os.close(file.fd)
             return None
-        self._state = state
-        return fd
+        self._status = file.status
+        return file.fd
 
     def refresh(self) -> None:
         """Read the file again if it has changed."""

@@ -9,8 +9,9 @@ from kernel_delay.analysis.chain_roots import MOST_HOPS, POLLS, StateSlice
 from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
-from kernel_delay.host.open_files import EPOLLS, file_status, watched_now
+from kernel_delay.host.open_files import EPOLLS, watched_now
 from kernel_delay.host.open_files.fuse import fuse_server
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets

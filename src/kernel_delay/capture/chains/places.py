@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.states import Place
-from kernel_delay.host.open_files import file_status, kernel_device
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.open_files import kernel_device
 from kernel_delay.host.open_files.fuse import is_fuse
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC

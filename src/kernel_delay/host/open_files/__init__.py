@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernel_delay.host._files import ffi, lib
+from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import ARRAY_POLLS
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
@@ -21,31 +21,6 @@ from kernel_delay.model import FileKind, FilePeer
 
 if TYPE_CHECKING:
     from kernel_delay.host.process_memory import Patience
-
-
-class FileStatus(NamedTuple):
-    """What the kernel knows of a file.
-
-    `mode` is as in os.stat_result. `device` is of a device file its own number, and else that of
-    its file system.
-    """
-
-    inode: int
-    mode: int
-    device: int
-
-
-def file_status(path: str) -> FileStatus:
-    """Return what a path leads to, as of /proc/PID/fd; OSError as os.stat() has it.
-
-    os.stat() of a file whose FUSE server is stopped does not return (fs/fuse/dir.c:fuse_getattr(),
-    5.14 to 6.18).
-    """
-    found = ffi.new("struct file_status *")
-    result = lib.read_file_status(os.fsencode(path), found)
-    if result:
-        raise OSError(-result, os.strerror(-result), path)
-    return FileStatus(found.inode, found.mode, found.device)
 
 
 # The inode's number as the programs have it.
@@ -120,7 +95,9 @@ def _kind(path: str, link: str, mode: int) -> FileKind:
     if stat.S_ISFIFO(mode):
         return "pipe"
     if stat.S_ISSOCK(mode):
-        return _PROTOCOLS.get(_protocol(path), "socket")
+        # A descriptor of O_PATH may be of a socket in a file system, whose server would be asked.
+        is_open = link.startswith("socket:")
+        return _PROTOCOLS.get(_protocol(path), "socket") if is_open else "socket"
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return "file"
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):

@@ -1,0 +1,113 @@
+"""Which files are supplied by a process, that of a FUSE file system, and not by the kernel alone.
+
+Whoever looks up such a file, asks for its attributes or reads it waits for that process: open(2),
+stat(2) and statfs(2) do. A descriptor of O_PATH of what was found by others, as /proc/PID/map_files
+has it, asks nobody.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.proc_text import read_bytes
+
+# Of a table of mounts; a node of Kubernetes has some 300 KiB.
+_MOST_BYTES = 16 << 20
+
+_SELF = Path("/proc/self")
+
+
+class Mounts:
+    """The mounts that files of one process are on.
+
+    A mount's number, like a device's, is free for another one after its end: each that is known is
+    held.
+    """
+
+    def __init__(self, process: Path) -> None:
+        """Know none yet. `process` is a directory such as /proc/123; another one has no mounts."""
+        self._process = process
+        self._served: dict[int, tuple[int, bool]] = {}
+
+    def close(self) -> None:
+        """Hold them no longer."""
+        for held, _ in self._served.values():
+            os.close(held)
+        self._served.clear()
+
+    def is_served(self, fd: int) -> bool:
+        """Whether a process supplies an open file, which may be open by O_PATH alone.
+
+        So it is where that is not known: for a file of a mount that neither this process nor that
+        one sees.
+        """
+        mount = _mount_of(fd)
+        if mount not in self._served:
+            # While it is open no other mount has that number.
+            self._served[mount] = os.dup(fd), self._find(mount, fd)
+        return self._served[mount][1]
+
+    def _find(self, mount: int, fd: int) -> bool:
+        # This program itself is there.
+        if mount == _mount_of_root():
+            return False
+        for process in (_SELF, self._process):
+            kind = _kind(process, mount)
+            # A user may have mounted it upon a FUSE file system: user_namespaces(7).
+            if kind == b"overlay" and process is not _SELF and _has_other_users(process):
+                return True
+            if kind is not None:
+                return kind.partition(b".")[0] in (b"fuse", b"fuseblk")
+        try:
+            return file_status(f"/proc/self/fd/{fd}").device != _memory_device()
+        except OSError:
+            return True
+
+
+def _mount_of(fd: int) -> int:
+    """The number of the mount of an open file; proc_pid_fdinfo(5). The kernel asks nobody."""
+    for line in read_bytes(_SELF / "fdinfo" / str(fd)).split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"mnt_id":
+            return int(value)
+    raise OSError(0, "the kernel does not show its mount")
+
+
+def _mount_of_root() -> int:
+    fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        return _mount_of(fd)
+    finally:
+        os.close(fd)
+
+
+def _kind(process: Path, mount: int) -> bytes | None:
+    """The type of that mount; None if the process does not see it: proc_pid_mountinfo(5)."""
+    try:
+        content = read_bytes(process / "mountinfo", _MOST_BYTES)
+    except OSError:
+        return None
+    number = b"%d " % mount
+    for line in content.split(b"\n"):
+        if line.startswith(number):
+            return line.partition(b" - ")[2].partition(b" ")[0]
+    return None
+
+
+def _has_other_users(process: Path) -> bool:
+    try:
+        own, other = (os.stat(each / "ns/user").st_ino for each in (_SELF, process))
+    except OSError:
+        return True
+    return own != other
+
+
+@cache
+def _memory_device() -> int:
+    """That of files in memory alone, as memfd_create(2) makes them. Their mount has no place."""
+    fd = os.memfd_create("device", os.MFD_CLOEXEC)
+    try:
+        return os.fstat(fd).st_dev
+    finally:
+        os.close(fd)
