@@ -129,9 +129,10 @@ test-speedscope: build packages-test .venv/.extra-test .venv/.speedscope
 test-compare: build packages-test packages-compare .venv/.extra-test
 	@exec $(BIN)/python -m tests.comparisons.run $(COMPARE_ARGS)
 
-## test-hanging: memory that waits for a FUSE server which does not answer
+## test-hanging: memory and files that wait for a FUSE server which does not answer
 test-hanging: build packages-test .venv/.extra-test
-	@exec $(BIN)/python -m pytest -q tests/hanging/fuse_memory.py
+	@exec $(BIN)/python -m pytest --numprocesses 2 \
+		tests/hanging/fuse_memory.py tests/hanging/fuse_files.py
 
 ## test-servers: PostgreSQL and nginx, all their processes at once: accounts, and who is kept
 test-servers: build packages-test packages-servers .venv/.extra-test

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,8 +67,9 @@ def running(program: bytes, tmp_path: Path) -> Iterator[Running]:
         yield Running(found.client, found.server)
 
 
-def run(*words: object) -> str:
-    return output_of([sys.executable, "-m", "kernel_delay", *words], 40).replace("\n# ", " ")
+def run(*words: object, codes: Collection[int] = (os.EX_OK,)) -> str:
+    said = output_of(sys.executable, "-m", "kernel_delay", *words, codes=codes)
+    return said.replace("\n# ", " ").replace("\n", " ")
 
 
 @pytest.mark.parametrize("options", COMMANDS)
@@ -88,3 +89,25 @@ def test_program_whose_server_is_stopped_costs_names_alone(
     said = run(*options, "-p", running.pid)
     assert f"{REMARK}, and names may be missing: a read took longer than 2 s" in said
     assert "waits_for_ever" not in said
+
+
+TRIGGER = ("capture", "--sample-time", "0.2", "--start-trigger", "up:waits_for_ever")
+
+
+def test_probes_of_a_program_whose_server_answers_are_listed(running: Running) -> None:
+    assert "waits_for_ever" in run("probes", "-p", running.pid, "--functions", "waits*")
+
+
+def test_probe_is_not_put_into_a_program_of_a_server(running: Running) -> None:
+    """The kernel would read the program, and wait."""
+    said = run(*TRIGGER, "-p", running.pid, codes=(os.EX_UNAVAILABLE,))
+    assert "it is on a FUSE file system, whose server may not answer" in said
+
+
+@pytest.mark.parametrize("options", [TRIGGER, ("probes",)])
+def test_probes_of_a_program_whose_server_is_stopped_are_not_known(
+    running: Running, options: Sequence[str]
+) -> None:
+    os.kill(running.server, signal.SIGSTOP)
+    said = run(*options, "-p", running.pid, codes=(os.EX_NOINPUT,))
+    assert "it is on a FUSE file system, and a read took longer than 2 s" in said

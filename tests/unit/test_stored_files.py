@@ -79,7 +79,7 @@ REFUSED = "it is on a FUSE file system, whose server may not answer\n"
 LATE = "a read took longer than 2 s\n"
 SAID = {
     "opened by its path": f"{LATE}None\n",
-    "opened by its descriptor": f"{LATE}not a file with content\n",
+    "opened by its descriptor": f"{LATE}it is on a FUSE file system, and {LATE}",
     "a process's root directory": "None\n",
     "the file of a probe": 2 * REFUSED,
     "a PID file": "None\n",
@@ -119,7 +119,7 @@ def test_file_whose_server_is_stopped_keeps_nobody(held: Held, what: str) -> Non
         "path, (pid, fd, socket) = sys.argv[1], map(int, sys.argv[2:])\n"
     )
     words = [sys.executable, "-c", begin + SCRIPTS[what], held.folder / "file"]
-    said = output_of([*words, held.client, held.file, held.socket])
+    said = output_of(*words, held.client, held.file, held.socket)
     assert said == SAID.get(what, REFUSED)
 
 

@@ -120,7 +120,7 @@ class Patience:
 
     def __init__(self, readers: Readers, on_lost: Callable[[str], None]) -> None:
         """Begin with all of the time. `on_lost` is called once, with why nothing is read."""
-        self.is_lost = False
+        self.lost: str | None = None
         self._readers = readers
         self._on_lost = on_lost
         self._left_s = READS_S
@@ -131,7 +131,7 @@ class Patience:
 
     def ask(self, exchange: Callable[["Asked"], T]) -> T | None:
         """Return what `exchange` does: it asks one thing. None if that has no answer in time."""
-        if self.is_lost:
+        if self.lost is not None:
             return None
         try:
             reader = self._readers.reader()
@@ -150,8 +150,8 @@ class Patience:
             finally:
                 self._left_s -= time.monotonic() - started
         except LostError as error:
-            self.is_lost = True
-            self._on_lost(str(error))
+            self.lost = str(error)
+            self._on_lost(self.lost)
             return None
 
 

@@ -49,7 +49,12 @@ class ServedError(OSError):
 
 
 class Copier:
-    """Makes copies of files that processes supply; this one makes none."""
+    """Makes copies of files that processes supply; this one makes none.
+
+    `lost` is why there are no others, once one is late.
+    """
+
+    lost: str | None = None
 
     def copy(self, found: int, path: str = "") -> StoredFile | None:
         """Copy what is at that path below a directory, or that file itself; both are of O_PATH.
@@ -202,7 +207,8 @@ def open_stored(path: str | Path, copier: Copier | None = None) -> StoredFile:
         finally:
             mounts.close()
     if file is None:
-        raise OSError(errno.EINVAL, "not a file with content")
+        late = f"it is on a FUSE file system, and {copier.lost}" if copier and copier.lost else ""
+        raise OSError(errno.EINVAL, late or "not a file with content")
     return file
 
 
