@@ -81,3 +81,21 @@ def test_that_there_are_several_is_said_once(start: Start, tmp_path: Path) -> No
         third.kill()
         wait_until(lambda: f"watching kd-followed-on ({second.pid})" in watching.said())
         assert watching.said().count("processes are there") == 1
+
+
+def test_process_of_another_program_is_not_followed(start: Start, tmp_path: Path) -> None:
+    """With --pid it is no other of the name: anybody can call a process so."""
+    first = start()
+    (tmp_path / "other").mkdir()
+    program = tmp_path / "other" / "kd-followed-on"
+    shutil.copy(compile_workload("long_work"), program)
+    other = Workload([program, 1])
+    try:
+        with watch_of(first.pid, tmp_path / "recordings", *OPTIONS) as watching:
+            first.kill()
+            wait_until_it_waits(watching)
+            second = start()
+            wait_until(lambda: f"watching kd-followed-on ({second.pid})" in watching.said())
+            assert f"({other.pid})" not in watching.said()
+    finally:
+        other.kill()

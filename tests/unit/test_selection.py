@@ -237,6 +237,27 @@ def test_units_of_a_delegated_tree_are_no_units(path: str, units: list[str]) -> 
     assert selection_module._units_of(path) == units
 
 
+def test_executable_is_one_of_several_of_a_name(start: Start) -> None:
+    pid = start("kd-program")
+    exe = os.readlink(f"/proc/{pid}/exe")
+    for path in (exe, f"{exe} (deleted)"):
+        found = find_all(Selection(comm="kd-program", exe=path))
+        assert [target.pid for target in found] == [pid]
+    with pytest.raises(NoInputError, match=r"no process matches --comm kd-program \(/bin/none\)$"):
+        find_all(Selection(comm="kd-program", exe="/bin/none"))
+
+
+def test_service_of_a_process_is_that_of_its_cgroup(
+    start: Start, cgroup: Callable[[str], Path]
+) -> None:
+    pid = start("kd-service")
+    (cgroup("kd.slice/kd-b.service/below") / "cgroup.procs").write_text(str(pid))
+    assert selection_module.service_of(pid) == "kd-b.service"
+    (cgroup("kd.slice/kd-b.scope") / "cgroup.procs").write_text(str(pid))
+    assert selection_module.service_of(pid) is None
+    assert selection_module.service_of(2**22 + 1) is None
+
+
 def test_unit_is_no_cgroup_that_a_user_named(start: Start, cgroup: Callable[[str], Path]) -> None:
     service, forged = start("kd-service"), start("kd-forged")
     (cgroup("kd.slice/kd-a.service") / "cgroup.procs").write_text(str(service))

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--follow",
         action="store_true",
         help="when the process exits, wait for the next process of the same name, unit or"
-        " --pid-file",
+        " --pid-file; with --pid, of the same name, executable and service",
     )
     parser.add_argument(
         "--pid-file", type=Path, metavar="FILE", help="watch the process whose PID is in FILE"
@@ -131,6 +131,8 @@ def run(args: argparse.Namespace) -> int:
         left = _Left(args.time_ns, args.count)
         exporter = metrics_options.open_exporter(args, target.comm, stack)
         report = WatchReport(args, stack, exporter)
+        # The process says it while it is there.
+        next_ones = _next_ones(args, target)
         while True:
             ended = _watch(args, target, report, requests, left)
             if ended == "exit":
@@ -140,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
             # A signal that came just then was noted, and would be waited for in vain.
             if ended not in ("exit", "gone") or not args.follow or signals.noted():
                 return report.exit_code
-            following = _next_target(args, target, requests, left)
+            following = _next_target(args, target, next_ones, requests, left)
             if following is None:
                 return report.exit_code
             target = following
@@ -275,20 +277,33 @@ def _first_target(args: argparse.Namespace) -> "ProcessTarget":
     return target_options.find_to_measure(args)
 
 
+def _next_ones(args: argparse.Namespace, first: "ProcessTarget") -> "Selection":
+    """Return which processes may take the place of the first one; --pid says no more than it."""
+    from kernel_delay.host.selection import Selection, service_of
+
+    asked = target_options.selection(args)
+    if asked.is_by_name:
+        return asked
+    if not asked.pids:
+        return Selection(comm=first.comm)
+    return Selection(comm=first.comm, unit=service_of(first.pid), exe=first.exe)
+
+
 def _next_target(
-    args: argparse.Namespace, before: "ProcessTarget", requests: "DumpRequests", left: _Left
+    args: argparse.Namespace,
+    before: "ProcessTarget",
+    wanted: "Selection",
+    requests: "DumpRequests",
+    left: _Left,
 ) -> "ProcessTarget | None":
     """Wait for the process that takes the place of one that exited; a signal ends the tool.
 
     None if the time is over before there is one.
     """
-    from kernel_delay.host.selection import Selection, list_of
+    from kernel_delay.host.selection import list_of
     from kernel_delay.host.target import find_in_file
 
-    asked = target_options.selection(args)
-    wanted = asked if asked.is_by_name else Selection(comm=before.comm)
-    named = f"of {wanted}" if asked.is_by_name else f"named {before.comm}"
-    where = f"in {args.pid_file}" if args.pid_file else named
+    where = f"in {args.pid_file}" if args.pid_file else f"of {wanted}"
     print_message(f"waiting for a process {where}")
     reported_of_many = False
     while (left_ns := left.time_ns()) != 0:

@@ -29,6 +29,9 @@ SHORTEST_ID = 12
 
 MOST_LISTED = 10
 
+# The end of what /proc shows of a file that has no name any more: proc_pid_exe(5).
+DELETED = " (deleted)"
+
 # The kinds of units that have processes, in a cgroup of the unit's name: systemd.unit(5).
 _UNITS = (".service", ".scope", ".slice")
 
@@ -39,7 +42,8 @@ class Selection(Struct, frozen=True):
     Nothing at all is the one that is named ovs-vswitchd. `cgroup` is the path of a cgroup as
     /proc/PID/cgroup has it, or of its folder: what is below is in it too. `unit` is one of
     systemd's, a service if it does not say of what kind. `pod` is NAMESPACE/NAME; `container` a
-    container's name, or the beginning of its ID.
+    container's name, or the beginning of its ID. `exe` is the path of the executable, which no
+    option gives.
     """
 
     pids: tuple[int, ...] = ()
@@ -48,6 +52,7 @@ class Selection(Struct, frozen=True):
     pod: str | None = None
     container: str | None = None
     unit: str | None = None
+    exe: str | None = None
 
     @property
     def is_by_name(self) -> bool:
@@ -61,6 +66,8 @@ class Selection(Struct, frozen=True):
             value = getattr(self, name)
             if value is not None:
                 options.append(f"--{name} {value}")
+        if self.exe is not None:
+            options.append(f"({self.exe})")
         return " ".join(options)
 
 
@@ -126,10 +133,28 @@ def _named(selection: Selection) -> Iterator[ProcessTarget]:
     tests = _tests(selection)
     for pid in process_ids():
         try:
-            if pid != os.getpid() and all(test(pid) for test in tests):
-                yield examine(pid)
+            if pid == os.getpid() or not all(test(pid) for test in tests):
+                continue
+            target = examine(pid)
+            if selection.exe is None or _program(target.exe) == _program(selection.exe):
+                yield target
         except (FileNotFoundError, ProcessLookupError, NoInputError):
             continue
+
+
+def _program(exe: str | None) -> str | None:
+    """The path of an executable, which may have been replaced meanwhile."""
+    return exe and exe.removesuffix(DELETED)
+
+
+def service_of(pid: int) -> str | None:
+    """Return the service of systemd that a process is in; None if it is in none, or is gone."""
+    try:
+        paths = list(_cgroup_paths(pid))
+    except OSError:
+        return None
+    units = (unit for path in paths for unit in _units_of(path))
+    return next((unit for unit in units if unit.endswith(".service")), None)
 
 
 def _tests(selection: Selection) -> list[Callable[[int], bool]]:
