@@ -1,11 +1,12 @@
 """Files of a process that are on a FUSE file system whose server answers, or does not any more."""
 
+import ctypes
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,3 +112,31 @@ def test_probes_of_a_program_whose_server_is_stopped_are_not_known(
     os.kill(running.server, signal.SIGSTOP)
     said = run(*options, "-p", running.pid, codes=(os.EX_NOINPUT,))
     assert "it is on a FUSE file system, and a read took longer than 2 s" in said
+
+
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
+
+
+def bind_at_tmp(folder: Path) -> None:
+    """Have the files in /tmp, where a perf map is looked for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+    assert libc.mount(os.fsencode(folder), b"/tmp", None, MS_BIND, None) == 0
+
+
+@pytest.mark.parametrize("options", COMMANDS)
+@pytest.mark.parametrize("become", [bind_at_tmp, os.chroot], ids=["perf map", "root"])
+def test_folder_whose_server_is_stopped_keeps_nobody(
+    become: Callable[[Path], None], options: Sequence[str], tmp_path: Path
+) -> None:
+    def use(ready: int) -> None:
+        become(tmp_path)
+        os.write(ready, b"\0")
+        while True:
+            signal.pause()
+
+    with served(tmp_path, lambda fd: serve(fd, {}), use) as found:
+        assert os.read(found.written, 1) == b"\0"
+        os.kill(found.server, signal.SIGSTOP)
+        assert REMARK in run(*options, "-p", found.client)
