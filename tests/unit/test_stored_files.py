@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from kernel_delay.host import mounts as mounts_module
 from kernel_delay.host.file_copies import FileCopies
-from kernel_delay.host.mounts import Mounts
+from kernel_delay.host.mounts import Mounts, _FileSystem
 from kernel_delay.host.stored_files import Root, ServedError, find_stored, open_stored
 from tests.fuse_files import serve
 from tests.fuse_processes import output_of, served
@@ -31,11 +32,13 @@ try: find_stored(f"/proc/{pid}/fd/{fd}")
 except OSError as error: print(error.strerror)
 """,
     "opened by its path": """
+from kernel_delay.host import mounts as mounts_module
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.stored_files import Root
 print(Root(Path("/"), FileCopies(lambda: 1 << 20, print)).open(path))
 """,
     "opened by its descriptor": """
+from kernel_delay.host import mounts as mounts_module
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.stored_files import open_stored
 try: open_stored(f"/proc/{pid}/fd/{fd}", FileCopies(lambda: 1 << 20, print))
@@ -183,3 +186,31 @@ def test_files_of_the_kernel_alone_are_not_served(tmp_path: Path) -> None:
     for fd in (memory, *found):
         os.close(fd)
     mounts.close()
+
+
+def test_overlay_of_other_users_is_served_unless_it_is_seen_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A user may have mounted it upon a FUSE file system; a container's is seen here too."""
+    fd = os.open(tmp_path, os.O_PATH)
+    (number,) = (
+        int(line.split()[1])
+        for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
+        if line.startswith("mnt_id")
+    )
+    other = _FileSystem(b"0:99", b"overlay")
+    tables = {Path("/proc/self"): {}, Path("/proc/1"): {number: other}}
+    monkeypatch.setattr(mounts_module, "_table", tables.__getitem__)
+    monkeypatch.setattr(mounts_module, "_mount_of_root", lambda: -1)
+    for has_other_users, seen, expected in (
+        (False, {}, False),
+        (True, {}, True),
+        (True, {7: other}, False),
+        (True, {7: _FileSystem(b"0:98", b"overlay")}, True),
+    ):
+        tables[Path("/proc/self")] = seen
+        monkeypatch.setattr(mounts_module, "_has_other_users", lambda _, has=has_other_users: has)
+        mounts = Mounts(Path("/proc/1"))
+        assert mounts.is_served(fd) == expected
+        mounts.close()
+    os.close(fd)

@@ -8,6 +8,7 @@ has it, asks nobody.
 import os
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.proc_text import read_bytes
@@ -16,6 +17,13 @@ from kernel_delay.host.proc_text import read_bytes
 _MOST_BYTES = 16 << 20
 
 _SELF = Path("/proc/self")
+
+
+class _FileSystem(NamedTuple):
+    """Its device, and its type: proc_pid_mountinfo(5)."""
+
+    device: bytes
+    kind: bytes
 
 
 class Mounts:
@@ -52,13 +60,16 @@ class Mounts:
         # This program itself is there.
         if mount == _mount_of_root():
             return False
-        for process in (_SELF, self._process):
-            kind = _kind(process, mount)
-            # A user may have mounted it upon a FUSE file system: user_namespaces(7).
-            if kind == b"overlay" and process is not _SELF and _has_other_users(process):
-                return True
-            if kind is not None:
-                return kind.partition(b".")[0] in (b"fuse", b"fuseblk")
+        own = _table(_SELF)
+        found = own.get(mount)
+        if found is None:
+            found = _table(self._process).get(mount)
+            if found is not None and found.kind == b"overlay" and _has_other_users(self._process):
+                # One that this process does not see may have been mounted there, by a user, upon a
+                # FUSE file system: user_namespaces(7).
+                return found not in own.values()
+        if found is not None:
+            return found.kind.partition(b".")[0] in (b"fuse", b"fuseblk")
         try:
             return file_status(f"/proc/self/fd/{fd}").device != _memory_device()
         except OSError:
@@ -82,17 +93,19 @@ def _mount_of_root() -> int:
         os.close(fd)
 
 
-def _kind(process: Path, mount: int) -> bytes | None:
-    """The type of that mount; None if the process does not see it: proc_pid_mountinfo(5)."""
+def _table(process: Path) -> dict[int, _FileSystem]:
+    """The mounts that a process sees, by their numbers; none if it has none."""
     try:
         content = read_bytes(process / "mountinfo", _MOST_BYTES)
     except OSError:
-        return None
-    number = b"%d " % mount
+        return {}
+    table = {}
     for line in content.split(b"\n"):
-        if line.startswith(number):
-            return line.partition(b" - ")[2].partition(b" ")[0]
-    return None
+        mount, _, kind = line.partition(b" - ")
+        words = mount.split(b" ", 3)
+        if len(words) > 3 and words[0].isdigit():
+            table[int(words[0])] = _FileSystem(words[2], kind.partition(b" ")[0])
+    return table
 
 
 def _has_other_users(process: Path) -> bool:

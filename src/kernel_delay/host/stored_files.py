@@ -70,7 +70,7 @@ class Root:
     def __init__(self, path: Path, copier: Copier | None = None) -> None:
         """Open `path`; OSError when it can't be. Without `copier` no file is copied."""
         self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._process = _process_of(path)
+        self._mounts = Mounts(_process_of(path))
         self._copier = copier or Copier()
 
     def find(self, path: str) -> int:
@@ -79,29 +79,25 @@ class Root:
         OSError when there is nothing, or no more files may be open; ServedError where a process
         would have to be asked, then or by who uses the descriptor.
         """
-        mounts = Mounts(self._process)
-        try:
-            found = self._find(path, mounts)
-            if mounts.is_served(found):
-                os.close(found)
-                raise ServedError
-            return found
-        finally:
-            mounts.close()
+        found = self._find(path)
+        if self._mounts.is_served(found):
+            os.close(found)
+            raise ServedError
+        return found
 
-    def _find(self, path: str, mounts: Mounts) -> int:
+    def _find(self, path: str) -> int:
         if "\0" in path:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if mounts.is_served(self.fd):
+        if self._mounts.is_served(self.fd):
             raise ServedError
         found = lib.find_in_mount(self.fd, os.fsencode(path))
         if found >= 0:
             return found
         if ffi.errno != errno.EXDEV:
             raise OSError(ffi.errno, os.strerror(ffi.errno))
-        return self._walk(path, mounts)
+        return self._walk(path)
 
-    def _walk(self, path: str, mounts: Mounts) -> int:
+    def _walk(self, path: str) -> int:
         """Find it across mounts, and ask no file system whose files a process supplies."""
         names = deque(path.split("/"))
         folders = [os.dup(self.fd)]
@@ -115,11 +111,11 @@ class Root:
                     continue
                 if name in ("", "."):
                     continue
-                if mounts.is_served(folders[-1]):
+                if self._mounts.is_served(folders[-1]):
                     raise ServedError
                 found = os.open(name, _FOUND, dir_fd=folders[-1])
                 folders.append(found)
-                target = None if mounts.is_served(found) else _link(found)
+                target = None if self._mounts.is_served(found) else _link(found)
                 if target is None:
                     continue
                 os.close(folders.pop())
@@ -140,20 +136,31 @@ class Root:
 
         OSError when no more files may be open.
         """
-        mounts = Mounts(self._process)
         try:
-            return _opened(self._find(path, mounts), mounts, self._copier)
+            return _opened(self._find(path), self._mounts, self._copier)
         except ServedError:
             return self._copier.copy(self.fd, path)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise
             return None
-        finally:
-            mounts.close()
+
+    def open_mapped(self, link: Path) -> StoredFile | None:
+        """Open a file of map_files; None for what is no file with content, as a device."""
+        try:
+            return _opened(os.open(link, os.O_PATH | os.O_CLOEXEC), self._mounts, self._copier)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
+
+    def release_mounts(self) -> None:
+        """Hold no mount but that of the directory, so that others can be unmounted."""
+        self._mounts.close()
 
     def close(self) -> None:
         """Close the directory."""
+        self._mounts.close()
         os.close(self.fd)
 
 

@@ -1,6 +1,5 @@
 """The ELF files behind a process's code: the very files that are mapped, opened."""
 
-import errno
 import os
 from bisect import bisect_right
 from collections import defaultdict
@@ -10,7 +9,7 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
-from kernel_delay.host.stored_files import Root, StoredFile, open_stored
+from kernel_delay.host.stored_files import Root, StoredFile
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import DebugFiles, find_debug_files
 from kernel_delay.symbols.elf import Elf, read_elf, read_elf_image
@@ -125,7 +124,7 @@ class ObjectOpener:
             return None
         try:
             # The mapped file itself, also when deleted; needs CAP_CHECKPOINT_RESTORE.
-            file = self._open_mapped(self.process / "map_files" / mapping.range)
+            file = self.roots[0].open_mapped(self.process / "map_files" / mapping.range)
             # Whatever the process has made of its headers in memory.
             if file is None or file.status.inode == mapping.inode:
                 return file
@@ -135,15 +134,6 @@ class ObjectOpener:
             return file
         os.close(file.fd)
         return None
-
-    def _open_mapped(self, link: Path) -> StoredFile | None:
-        """Open a file of map_files; None for what is no file with content, as a device."""
-        try:
-            return open_stored(link, self._bounds.files)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            return None
 
     def _has_other(self, path: str) -> bool:
         file = self.roots[0].open(path)

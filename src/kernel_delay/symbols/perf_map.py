@@ -83,6 +83,7 @@ class PerfMap(PerfFunctions):
     def open_changed(self) -> int | None:
         """Open the file if it has changed since the last time."""
         file = self._root.open(self.path)
+        self._root.release_mounts()
         if file is None:
             return None
         # Anybody may write to /tmp: another user's file names nothing here.
