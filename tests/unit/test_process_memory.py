@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -147,3 +148,23 @@ def test_page_is_read_once_until_it_is_forgotten() -> None:
     # What has no whole page is read as it is asked for.
     assert pages.read(3 * PAGE_BYTES - 4, 8) == content[-4:]
     assert asked[-1] == (3 * PAGE_BYTES - 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("does", "answers"),
+    [("while time.process_time() < 0.5: pass", True), ("time.sleep(60)", False)],
+)
+def test_who_has_no_cpu_is_waited_for_and_who_sleeps_is_not(does: str, answers: bool) -> None:
+    ours, theirs = socket.socketpair()
+    script = f"import os, time\nos.write(0, b'b')\n{does}\nos.write(0, b'x')"
+    words = [sys.executable, "-c", script]
+    with ours, theirs, subprocess.Popen(words, stdin=theirs.fileno()) as process:
+        reader = abandonable.Reader(process.pid, ours, os.getpid())
+        assert ours.recv(1) == b"b"
+        asked = abandonable.Asked(reader, time.monotonic() + FAILS_AFTER_S, 0.01)
+        if answers:
+            assert asked.take(1) == b"x"
+        else:
+            with pytest.raises(TimeoutError):
+                asked.take(1)
+        process.kill()

@@ -13,16 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 READ_S = 2.0
-"""How long one answer, or the next part of it, is waited for."""
+"""How long one answer, or the next part of it, is waited for while the process is asleep."""
 
-READS_S = 10.0
-"""How long all that is asked for one process is waited for, in one window."""
+READS_S = 60.0
+"""How long all that is asked for one process is waited for in one window, on a busy machine too."""
 
-START_S = 10.0
-"""How long the start of the process is waited for, on a busy machine too."""
+START_S = 120.0
+"""How long the start of the process is waited for. It reads nothing that others supply yet."""
 
 MOST_ABANDONED = 16
 """Processes that wait at the same time and are not waited for."""
@@ -97,7 +99,7 @@ class Readers:
         reader = Reader(pid, ours, os.getpid())
         self.running.append(reader)
         try:
-            _take(ours, 1, time.monotonic() + START_S)
+            Asked(reader, time.monotonic() + START_S, START_S).take(1)
         except TimeoutError as error:
             self.abandon(reader)
             raise LostError(f"what reads it did not begin in {START_S:g} s") from error
@@ -138,7 +140,7 @@ class Patience:
             started = time.monotonic()
             end = started + max(self._left_s, 0.001)
             try:
-                return exchange(Asked(reader.socket, end))
+                return exchange(Asked(reader, end))
             except TimeoutError as error:
                 self._readers.abandon(reader)
                 if time.monotonic() >= end:
@@ -158,47 +160,54 @@ class Patience:
 class Asked:
     """The process that reads, as long as it is asked one thing."""
 
-    def __init__(self, sent: socket.socket, end: float) -> None:
-        """Wait until `end` of time.monotonic() at most, and for each part of the answer READ_S."""
-        self._socket, self._end = sent, end
+    def __init__(self, reader: Reader, end: float, part_s: float = READ_S) -> None:
+        """Wait until `end` of time.monotonic() at most, and `part_s` for each part of an answer."""
+        self._reader, self._end, self._part_s = reader, end, part_s
 
     def send(self, request: bytes, descriptor: int) -> None:
         """Ask for something, of an open file."""
-        socket.send_fds(self._socket, [request], [descriptor])
+        socket.send_fds(self._reader.socket, [request], [descriptor])
 
     def take(self, size: int) -> bytes:
         """Wait for so many bytes. Raises TimeoutError or EOFError if there are fewer."""
-        return bytes(_take(self._socket, size, self._deadline()))
+        content = bytearray()
+        while len(content) < size:
+            most = min(size - len(content), _RECEIVED_BYTES)
+            got = self._receive(partial(self._reader.socket.recv, most))
+            if not got:
+                raise EOFError
+            content += got
+        return bytes(content)
 
     def take_descriptor(self) -> tuple[bytes, int | None]:
         """Wait for a byte, and a descriptor if one comes with it."""
-        _limit(self._socket, self._deadline())
-        try:
-            content, descriptors, _, _ = socket.recv_fds(
-                self._socket, 1, 1, socket.MSG_CMSG_CLOEXEC
-            )
-        except BlockingIOError as error:
-            raise TimeoutError from error
+        content, descriptors, _, _ = self._receive(
+            lambda: socket.recv_fds(self._reader.socket, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        )
         if not content:
             raise EOFError
         return content, descriptors[0] if descriptors else None
 
-    def _deadline(self) -> float:
-        return min(self._end, time.monotonic() + READ_S)
+    def _receive(self, call: Callable[[], T]) -> T:
+        """Return what a call on the socket does. Raises TimeoutError if nothing comes.
+
+        A process that can run, and has no CPU, waits for nobody's answer.
+        """
+        while True:
+            _limit(self._reader.socket, min(self._end, time.monotonic() + self._part_s))
+            try:
+                return call()
+            except BlockingIOError as error:
+                if time.monotonic() >= self._end or not _is_runnable(self._reader.pid):
+                    raise TimeoutError from error
 
 
-def _take(sent: socket.socket, size: int, deadline: float) -> bytearray:
-    content = bytearray()
-    while len(content) < size:
-        _limit(sent, deadline)
-        try:
-            got = sent.recv(min(size - len(content), _RECEIVED_BYTES))
-        except BlockingIOError as error:
-            raise TimeoutError from error
-        if not got:
-            raise EOFError
-        content += got
-    return content
+def _is_runnable(pid: int) -> bool:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2]
+    except OSError:
+        return False
+    return fields.startswith(b"R")
 
 
 def _limit(sent: socket.socket, deadline: float) -> None:
