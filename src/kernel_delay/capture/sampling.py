@@ -30,6 +30,7 @@ from kernel_delay.host.system_state import Snapshot, between, call_cost, cpu_use
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
+    Coverage,
     CpuUse,
     EndedBy,
     Lost,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
+    from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.losses import LossCounters, Reading
 
 
@@ -85,6 +87,7 @@ class Sampling:
         self._snapshots = Boundaries(self._processes.snapshots)
         self._states = Boundaries(self._read_states)
         self._losses = self._count_losses()
+        self._coverage = self._ask_coverage() if options.coverage else None
         self._windows = Windows(programs.control, self._forget, self._opened)
         self._collector = self._collect()
         waiter.act_at_notices(programs.notices, self._make_room)
@@ -114,6 +117,16 @@ class Sampling:
         counters = LossCounters(self._target.pid, self._target.comm, pmds=True)
         self._closing.callback(counters.close)
         return counters, Boundaries(counters.read)
+
+    def _ask_coverage(self) -> "CoverageReader | None":
+        """Connect to the process; None where it is asked for its losses, with the same counters."""
+        if self._losses is not None and self._losses[0].asks_coverage:
+            return None
+        from kernel_delay.openvswitch.coverage import CoverageReader
+
+        reader = CoverageReader(self._target.pid)
+        self._closing.callback(reader.close)
+        return reader
 
     def _read_states(self) -> bytes:
         states = self._programs.thread_states()
@@ -263,6 +276,7 @@ class Sampling:
             lost=self._lost(taken, timeline),
             unseen=tuple(self._programs.unseen),
             packet_losses=self._packet_losses(counters) if ended != "exit" else None,
+            coverage=self._coverage_counters() if ended != "exit" else None,
         )
         processes = self._processes.sorted_out(threads)
         slices = self._slices_of(timeline, processes)
@@ -339,6 +353,18 @@ class Sampling:
         if self._losses is None or readings is None:
             return None
         return self._losses[0].between(readings.before, readings.after)
+
+    def _coverage_counters(self) -> Coverage | None:
+        """Return them; behind the losses, whose answers may have them."""
+        if not self._options.coverage:
+            return None
+        if self._coverage is not None:
+            return self._coverage.read()
+        if self._losses is None or self._losses[0].answered is None:
+            return None
+        from kernel_delay.openvswitch.coverage import coverage_between
+
+        return coverage_between(*self._losses[0].answered)
 
     def _with_pmds(self, threads: tuple[Thread, ...], ended: EndedBy) -> tuple[Thread, ...]:
         if self._losses is None or ended == "exit":

@@ -25,6 +25,7 @@ class SessionOptions(Struct, frozen=True):
     `open_upcall_counters` counts upcalls in the windows of the process of that PID;
     it may raise KernelDelayError or return None where there are none to count.
     `packet_losses`: of a process that is measured alone, read what was lost in each window.
+    `coverage`: of such a process, read what Open vSwitch or OVN counted itself.
     `accounting`: account for all of each thread's time, and not for what the tables
     hold alone. `waker_stacks`: and from where each thread was woken. `chains`: and whom threads
     waited for, to the roots. `on_open` is called
@@ -40,6 +41,7 @@ class SessionOptions(Struct, frozen=True):
     events: EventPlan | None = None
     open_upcall_counters: "Callable[[int, Programs], WindowUpcalls | None] | None" = None
     packet_losses: bool = False
+    coverage: bool = False
     accounting: bool = True
     timeline: int | None = None
     waker_stacks: bool = False

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import accounting as accounting_options
+from kernel_delay.commands.options import coverage as coverage_options
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not count an ovs-vswitchd's upcalls, and do not read what packets it lost",
     )
+    coverage_options.add_arguments(parser)
     output_options.add_json(parser)
     recording_options.add_arguments(parser)
 
@@ -155,6 +157,7 @@ def _measure(
             events=events,
             open_upcall_counters=None if args.skip_upcall_stats else _upcall_counters(targets),
             packet_losses=not args.skip_upcall_stats,
+            coverage=args.coverage,
             accounting=args.accounting,
             timeline=args.max_slices or MOST_SLICES if args.timeline else None,
             waker_stacks=args.wakers == "stacks",
@@ -230,6 +233,8 @@ def _check_several(args: argparse.Namespace) -> None:
     """Raise UsageError for what is of one process."""
     if args.event_ns is not None:
         raise UsageError("--syscall-events measures one process: name one, without --children")
+    if args.coverage:
+        raise UsageError("--coverage asks one process: name one, without --children")
 
 
 def _upcall_counters(targets: "Targets") -> "OpenCounters | None":

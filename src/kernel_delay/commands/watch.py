@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import coverage as coverage_options
 from kernel_delay.commands.options import metrics as metrics_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import recording as recording_options
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kernel_delay.host.selection import Selection
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import DumpRequests
+    from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
 
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add Open vSwitch's own log line to each record (default: the log that an"
         " ovs-vswitchd has open)",
     )
+    coverage_options.add_arguments(parser)
     parser.add_argument(
         "--follow",
         action="store_true",
@@ -206,6 +209,7 @@ def _attach(
 
     request, room = round_options.request(args), args.memory_mib * MIB
     report.begin(target, _folder(args, target), _log(args, target, stack), stack)
+    report.coverage = _coverage(target, stack) if args.coverage else None
     watch = stack.enter_context(
         Watch(
             target,
@@ -365,6 +369,14 @@ def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) ->
         return None
     stack.callback(log.close)
     return log
+
+
+def _coverage(target: "ProcessTarget", stack: ExitStack) -> "CoverageReader":
+    from kernel_delay.openvswitch.coverage import CoverageReader
+
+    reader = CoverageReader(target.pid)
+    stack.callback(reader.close)
+    return reader
 
 
 def _follow(

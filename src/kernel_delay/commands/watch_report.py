@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.metrics.exporter import Exporter
     from kernel_delay.model import PacketLosses, RoundTotals, Sample
+    from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
     from kernel_delay.reporters.live import LivePage
@@ -43,6 +44,7 @@ class WatchReport:
         self.exporter = exporter
         self.exit_code = os.EX_OK
         self.take_losses: Callable[[], PacketLosses] | None = None
+        self.coverage: CoverageReader | None = None
         self._threshold_ns: int = args.threshold_ns
         self._json = output_options.open_json(args.json_file, stack)
         self._shows_lines = args.json_file != output_options.STDOUT
@@ -104,7 +106,11 @@ class WatchReport:
         from kernel_delay.analysis.verdict.gain import RoundGains
         from kernel_delay.reporters.rounds import line
 
-        judged = judge(sample if self._log is None else self._log.with_line(sample, meanwhile))
+        if self._log is not None:
+            sample = self._log.with_line(sample, meanwhile)
+        if self.coverage is not None:
+            sample = self.coverage.with_coverage(sample, meanwhile)
+        judged = judge(sample)
         self._record(judged)
         if self._gains is None:
             self._gains = RoundGains(self._threshold_ns)

@@ -29,6 +29,7 @@ from kernel_delay.model.chains import (
     HeldProcess,
     WaitChain,
 )
+from kernel_delay.model.coverage import Coverage, Stopwatch
 from kernel_delay.model.packet_losses import (
     ConntrackLosses,
     DatapathLosses,
@@ -110,6 +111,7 @@ __all__ = [
     "ClockRelation",
     "ConntrackLosses",
     "Container",
+    "Coverage",
     "CpuTaker",
     "CpuUse",
     "CpuWeights",
@@ -160,6 +162,7 @@ __all__ = [
     "SoftIrqStats",
     "StackFrame",
     "Stopper",
+    "Stopwatch",
     "SyscallEvent",
     "SyscallStats",
     "SystemState",

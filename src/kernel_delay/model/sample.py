@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from kernel_delay.model.causes import SystemState
+from kernel_delay.model.coverage import Coverage
 from kernel_delay.model.packet_losses import PacketLosses
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round
@@ -173,6 +174,8 @@ class Sample(Struct, frozen=True):
             `user_ns`. "futex_owners": owners of locks whose wait began before the capture.
             "earlier_calls": calls that began before the capture. "samples": what slow threads ran.
         packet_losses: Packets and messages that were lost. None: not read.
+        coverage: What Open vSwitch or OVN counted itself. None: `--coverage` was not given, or
+            another record had been made within the second before.
     """
 
     schema: Literal["kernel-delay/3"]
@@ -192,6 +195,7 @@ class Sample(Struct, frozen=True):
     processes: int = 1
     unseen: tuple[Unseen, ...] = ()
     packet_losses: PacketLosses | None = None
+    coverage: Coverage | None = None
 
     def __repr__(self) -> str:
         """Say of what it is; all fields are for `msgspec.structs.asdict()`."""

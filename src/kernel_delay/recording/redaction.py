@@ -119,6 +119,8 @@ KEPT = frozenset(
         *("SystemState.tracer", "SystemState.lock_holder", "Stopper.comm", "Slice.name"),
         *("DatapathLosses.name", "FlowLimit.datapath", "SocketOverrun.protocol"),
         "PacketLosses.unread",
+        "Coverage.unread",
+        "Stopwatch.name",
         *("Round.name", "OtherThread.name", "OtherThread.activity", "LogLine.thread"),
         *("RelatedLine.thread", "RelatedLine.slow", "RecordingHeader.tool"),
         *("RecordingHeader.kernel", "RecordingHeader.machine", "RecordingHeader.boot_id"),

@@ -128,6 +128,8 @@ def remarks(sample: Sample, layout: Layout = IN_A_PIPE) -> Iterator[str]:
     found += (f"{say_unseen(part)}." for part in sample.unseen)
     if sample.packet_losses is not None:
         found += (f"Not read: {printable(each)}." for each in sample.packet_losses.unread)
+    if sample.coverage is not None and sample.coverage.unread is not None:
+        found.append(f"Not read: coverage counters: {printable(sample.coverage.unread)}.")
     for remark in found:
         role: Role = "warning" if remark.startswith("WARNING") else "remark"
         yield from layout.comment(remark, role)

@@ -75,9 +75,15 @@ class LossCounters:
             self._packet_sockets = self._opened(PACKET_SOCKETS, lambda: _packet_sockets_of(pid))
             self._unixctl = self._opened(OWN_COUNTERS, lambda: _unixctl_of(pid))
         self._asks_pmds = pmds
-        self._answered: tuple[Answers, Answers] | None = None
+        self.answered: tuple[Answers, Answers] | None = None
+        """What Open vSwitch answered around the window that between() was called for last."""
         # Not when a window opens: the answer would wake the main thread within that.
         self._answers = self._unixctl.ask(self._commands()) if self._unixctl else None
+
+    @property
+    def asks_coverage(self) -> bool:
+        """Whether it asks the process for COVERAGE."""
+        return self._unixctl is not None
 
     def _opened(self, what: str, make: Callable[[], _T]) -> _T | None:
         try:
@@ -155,7 +161,7 @@ class LossCounters:
             now = self._unixctl.ask(self._commands())
             if now.problem is None:
                 self._unixctl.receive(ANSWERS_WITHIN_S)
-            self._answered = self._answers, now
+            self.answered = self._answers, now
             found = own_losses(found, self._answers, now)
             # What was not answered is a part of the next time.
             if found.asked_ns or not self._answers.texts:
@@ -169,11 +175,11 @@ class LossCounters:
 
     def with_pmds(self, threads: tuple[Thread, ...]) -> tuple[Thread, ...]:
         """Add what was counted of each PMD thread: what between() was answered."""
-        if self._answered is None or not any(each.name.startswith(_PMD) for each in threads):
+        if self.answered is None or not any(each.name.startswith(_PMD) for each in threads):
             return threads
         from kernel_delay.openvswitch.pmds import with_pmds
 
-        return with_pmds(threads, self._eldest(_PMD), *self._answered)
+        return with_pmds(threads, self._eldest(_PMD), *self.answered)
 
     def take(self) -> PacketLosses:
         """Return what was lost since the last call; the first time, nothing yet."""

@@ -36,13 +36,18 @@ def parse_limits(text: str) -> Iterator[FlowLimit]:
             yield FlowLimit(name, flows, limit, None, int(found[1]) * 1_000_000)
 
 
-def parse_events(text: str) -> Mapping[str, int]:
-    """Return how often each kind of loss was counted; those that never happened are missing."""
+def parse_counters(text: str) -> Mapping[str, int]:
+    """Return how often each event was counted; those that never happened are missing."""
     found = (_EVENT.match(line.strip()) for line in text.splitlines())
+    return {each[1]: int(each[2]) for each in found if each}
+
+
+def parse_events(text: str) -> Mapping[str, int]:
+    """Return the same of each kind of loss."""
     return {
-        each[1]: int(each[2])
-        for each in found
-        if each and (each[1] in _EVENTS or each[1].startswith(_DATAPATH_EVENTS))
+        name: count
+        for name, count in parse_counters(text).items()
+        if name in _EVENTS or name.startswith(_DATAPATH_EVENTS)
     }
 
 
