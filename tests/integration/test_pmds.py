@@ -1,18 +1,27 @@
 """What the PMD threads of a real Open vSwitch did: equal to what ovs-appctl says of them."""
 
+import os
 import re
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from kernel_delay.model import PmdStats, Sample
 from kernel_delay.openvswitch import losses as counters_module
+from kernel_delay.openvswitch.log import parse_related
 from lab.binaries import Binaries
 from lab.instance import Instance
+from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
+from tests.watching.watch import samples_in, watch_of
+from tests.workload import wait_until
 
 PACKETS = 20
+STOPS = 3
+STOPPED_S = 0.1
 PACKET = (
     "in_port(1),eth(src=50:54:00:00:00:{:02x},dst=50:54:00:00:00:0a),eth_type(0x0800),"
     "ipv4(src=10.0.0.1,dst=10.0.0.2,proto=1,tos=0,ttl=64,frag=no),icmp(type=8,code=0)"
@@ -66,3 +75,62 @@ def test_counts_of_a_pmd_thread_are_open_vswitchs(
     assert stats.longest_ns
     (queue,) = stats.rx_queues
     assert (queue.port, queue.queue, queue.enabled) == ("p1", 0, True)
+
+
+@pytest.fixture
+def pmd_ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
+    """An Open vSwitch with one PMD thread, which polls one port."""
+    with Instance(ovs_binaries, options=("--enable-dummy", "--dummy-numa", "0")) as ovs:
+        ovs.add_bridge("brpmd")
+        ovs.vsctl("add-port", "brpmd", "p1", "--", "set", "Interface", "p1", "type=dummy-pmd")
+        yield ovs
+
+
+def test_metrics_have_what_a_pmd_thread_received(pmd_ovs: Instance) -> None:
+    with watching(pmd_ovs.pid, "--no-stacks") as watch:
+        # The counts begin with an answer that has the thread.
+        deadline = time.monotonic() + 120
+        while not watch.scrape().value("kernel_delay_pmd_iterations_total", core="0"):
+            assert time.monotonic() < deadline
+        for number in range(PACKETS):
+            pmd_ovs.appctl("netdev-dummy/receive", "p1", PACKET.format(number))
+        while watch.scrape().value("kernel_delay_pmd_packets_total", core="0") < PACKETS:
+            assert time.monotonic() < deadline
+        scrape = watch.scrape()
+        assert scrape.value("kernel_delay_pmd_packets_total") == PACKETS
+        assert scrape.value("kernel_delay_pmd_upcalls_total") == sum(
+            counted(pmd_ovs, "Upcalls").values()
+        )
+
+
+def suspicious(ovs: Instance) -> list[str]:
+    log = (ovs.folder / "ovs-vswitchd.log").read_text()
+    return [line for line in log.splitlines() if "uspicious iteration (" in line]
+
+
+def test_each_suspicious_iteration_has_a_record_or_is_counted(
+    pmd_ovs: Instance, tmp_path: Path
+) -> None:
+    """It is stopped for a tenth of a second: the iteration is as long, and has a cause."""
+    with watch_of(pmd_ovs.pid, tmp_path / "records", "--no-stacks", "--pmd-gap", "50ms") as watch:
+        pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "on", "-us", "50000")
+        pmd_ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-perf-metrics=true")
+        for count in range(1, STOPS + 1):
+            os.kill(pmd_ovs.pid, signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            os.kill(pmd_ovs.pid, signal.SIGCONT)
+            wait_until(lambda: len(suspicious(pmd_ovs)) >= count, "the line")  # noqa: B023
+        pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "off")
+        pmd_ovs.appctl("version")
+        wait_until(lambda: len(watch.recordings()) >= STOPS, "the records")
+        watch.end()
+        logged = [parse_related(line) for line in suspicious(pmd_ovs)]
+        said = watch.said()
+    records = [each for path in watch.recordings() for each in samples_in(path)]
+    found = [line for each in records if each.round for line in each.round.related]
+    iterations = [line for line in found if line.what == "iteration"]
+    left = sum(int(count) for count in re.findall(r"logged (\d+) suspicious iteration", said))
+    assert len(iterations) + left == len(logged) >= STOPS
+    for each in iterations:
+        assert each in logged
+    assert any(each.verdict and each.verdict[0].rule == "stopped" for each in records)

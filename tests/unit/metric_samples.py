@@ -3,7 +3,15 @@
 from typing import get_args
 
 from kernel_delay.analysis.rounds import CAUSES
-from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, LostPackets, OwnCost, Snapshot
+from kernel_delay.metrics import (
+    CallFigures,
+    ClassFigures,
+    Lengths,
+    LostPackets,
+    OwnCost,
+    PmdFigures,
+    Snapshot,
+)
 from kernel_delay.metrics.exporter import NOT_RECORDED
 from kernel_delay.metrics.ledger import MAIN, MOST_CALLS, MOST_CLASSES, MOST_WAITS, OTHER, STATES
 from kernel_delay.model import (
@@ -81,4 +89,5 @@ def full_snapshot() -> Snapshot:
         own=OwnCost(cpu_ns=250_000_000, resident_bytes=1 << 27),
         upcalls=Upcalls(100, 2),
         lost_packets=LostPackets({}, 0, PacketLosses()) + LOSSES,
+        pmds={"3": PmdFigures(1000, 100, 3200, 5, 1)},
     )

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kernel_delay.analysis.verdict.user_work import USER_WORK
-from kernel_delay.metrics import Snapshot
+from kernel_delay.metrics import PmdFigures, Snapshot
 from kernel_delay.metrics import exporter as exporter_module
 from kernel_delay.metrics.exporter import NOT_RECORDED, Exporter
-from kernel_delay.model import CallTotals, Finding, Losses, ThreadTotals, Upcalls
+from kernel_delay.model import CallTotals, Finding, Losses, PmdStats, ThreadTotals, Upcalls
 from tests.unit.metric_samples import LOSSES, thread
 from tests.unit.samples import bare_sample, timed_thread
 
@@ -148,6 +148,24 @@ def test_lost_packets_add_up_over_processes(exporter: Exporter, watch: FakeWatch
     assert list(found.counts.values()) == [10, 12, 18, 20, 14, 16, 26]
     assert found.limit_hits == 24
     assert found.newest == LOSSES
+
+
+def test_pmd_threads_add_up_by_their_cores(
+    exporter: Exporter, watch: FakeWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter_module, "MOST_PMDS", 2)
+    stats = PmdStats(
+        10**9, iterations=400, busy_iterations=30, packets=20, upcalls=2, lost_upcalls=1
+    )
+    for _ in range(2):
+        exporter.begin(PID, lambda: LOSSES, lambda: {1: stats, 17: stats, 18: stats, 19: stats})
+        exporter.finish(watch)
+    each = PmdFigures(800, 60, 40, 4, 2)
+    assert exporter.snapshot().pmds == {
+        "1": each,
+        "17": each,
+        "other": PmdFigures(1600, 120, 80, 8, 4),
+    }
 
 
 def test_stalled_watch_delays_no_snapshot(

@@ -15,8 +15,14 @@ from msgspec.structs import replace
 from kernel_delay.errors import NoInputError
 from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 from kernel_delay.openvswitch import log
-from kernel_delay.openvswitch.log import OvsLog, log_file_of, parse_line, parse_related
-from kernel_delay.reporters.rounds import left_lines, round_lines
+from kernel_delay.openvswitch.log import (
+    IterationsLeft,
+    OvsLog,
+    log_file_of,
+    parse_line,
+    parse_related,
+)
+from kernel_delay.reporters.rounds import left_iteration_lines, left_lines, round_lines
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
 
 MAIN = "2026-11-21T21:12:20.312Z|00021|timeval|WARN|Unreasonably long 4112ms poll interval"
@@ -315,6 +321,103 @@ def test_a_round_explains_what_was_written_in_it(path: Path) -> None:
     assert "It logged too: urcu3 was blocked for 2,000 ms, until" in said
     left = list(left_lines((), follower.left_related()))
     assert "logged that handler4 kept urcu3 for 1000 ms at" in left[1]
+    follower.close()
+
+
+# As Open vSwitch 4.0 wrote it, with `pmd-perf-log-set on -us 2000`.
+ITERATION = (
+    "2026-11-27T16:47:45.590Z|00372|pmd_perf(pmd-c00/id:5)|WARN|Suspicious iteration (Excessive"
+    " total cycles): iter=1178292 duration={} us"
+)
+PMD = "pmd-c00/id:5"
+
+
+def absence(length_ms: float, name: str = PMD) -> Sample:
+    """A PMD thread was off its CPU for that long."""
+    sample = bare_sample(bare_thread(12, name), window=window("switch", int(length_ms * 1e6)))
+    return replace(sample, round=Round(12, name, number=7))
+
+
+def iteration_of(follower: OvsLog, sample: Sample) -> RelatedLine | None:
+    round_ = follower.with_line(sample).round
+    assert round_ is not None
+    (line,) = round_.related or (None,)
+    return line
+
+
+def test_iteration_lines_have_microseconds_and_a_reason() -> None:
+    line = parse_related(ITERATION.format(10660))
+    assert line is not None
+    assert (line.thread, line.what, line.length_ms) == (PMD, "iteration", 10)
+    assert (line.length_us, line.reason) == (10660, "Excessive total cycles")
+    assert parse_related(ITERATION.format("1" * 20)) is None
+
+
+def test_absence_of_a_pmd_thread_has_its_iteration(path: Path) -> None:
+    follower = OvsLog(path)
+    append(path, related_at(ITERATION.format(10660), 10) + related_at(ITERATION.format(7004), 110))
+    record = follower.with_line(absence(10.1))
+    assert record.round is not None
+    assert [line.length_us for line in record.round.related] == [10660]
+    (said,) = (line for line in round_lines(record) if "logged too" in line)
+    assert f"{PMD} took 10.7 ms for an iteration, until" in said
+    assert said.endswith(": Excessive total cycles.")
+    follower.close()
+
+
+@pytest.mark.parametrize(
+    ("length_us", "at_ms", "name"),
+    [
+        (10100, 10, "pmd-c01/id:5"),
+        # A longer iteration, of which the absence is a small part.
+        (30000, 10, PMD),
+        # Before the absence was over, and after all that may be left of the iteration.
+        (10100, 5, PMD),
+        (10100, 15, PMD),
+    ],
+)
+def test_other_iterations_are_not_those_of_an_absence(
+    path: Path, length_us: int, at_ms: int, name: str
+) -> None:
+    follower = OvsLog(path)
+    append(path, related_at(ITERATION.format(length_us).replace(PMD, name), at_ms))
+    follower.follow()
+    assert iteration_of(follower, absence(10.1)) is None
+    follower.close()
+
+
+def test_iterations_that_no_record_explains_are_summed_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MOST_LINES_KEPT", 3)
+    follower = OvsLog(path)
+    append(path, "".join(related_at(ITERATION.format(7000 - each), 500) for each in range(8)))
+    append(path, related_at(QUIESCE.format("main"), 900))
+    assert len(follower.left_related()) == 1
+    found = follower.left_iterations()
+    assert found == {PMD: IterationsLeft(8, 7000)}
+    (said,) = left_iteration_lines(found)
+    assert f"logged 8 suspicious iterations of {PMD}, up to 7.0 ms: no record" in said
+    assert follower.left_iterations() == found
+    follower.close()
+
+
+def test_iteration_is_awaited_where_such_lines_come(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where none came yet, nor of an absence that is shorter than each of them."""
+    monkeypatch.setattr(log, "ITERATION_DELAY_S", 3600)
+    follower = OvsLog(path)
+    assert iteration_of(follower, absence(10.1)) is None
+    append(path, related_at(ITERATION.format(9000), 500))
+    assert iteration_of(follower, absence(3)) is None
+
+    def write() -> None:
+        append(path, related_at(ITERATION.format(10400), 10))
+
+    round_ = follower.with_line(absence(10.1), write).round
+    assert round_ is not None
+    assert [line.length_us for line in round_.related] == [10400]
     follower.close()
 
 

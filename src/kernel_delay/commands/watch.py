@@ -220,13 +220,13 @@ def _attach(
             open_upcall_counters=_upcall_counters(report),
         )
     )
-    report.take_losses = None
+    report.take_losses = report.take_pmds = None
     if report.exporter is not None and target.comm == DEFAULT_COMM:
         from kernel_delay.openvswitch.losses import LossCounters
 
-        counters = LossCounters(target.pid, target.comm)
+        counters = LossCounters(target.pid, target.comm, pmds=True)
         stack.callback(counters.close)
-        report.take_losses = counters.take
+        report.take_losses, report.take_pmds = counters.take, counters.pmds
     _keep_rights(args)
     return watch
 

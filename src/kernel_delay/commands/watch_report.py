@@ -12,13 +12,13 @@ from kernel_delay.errors import OutputError
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kernel_delay.analysis.verdict.gain import RoundGains
     from kernel_delay.capture.rounds.watch import Watch
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.metrics.exporter import Exporter
-    from kernel_delay.model import PacketLosses, RoundTotals, Sample
+    from kernel_delay.model import PacketLosses, PmdStats, RoundTotals, Sample
     from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
@@ -44,6 +44,7 @@ class WatchReport:
         self.exporter = exporter
         self.exit_code = os.EX_OK
         self.take_losses: Callable[[], PacketLosses] | None = None
+        self.take_pmds: Callable[[], Mapping[int, PmdStats]] | None = None
         self.coverage: CoverageReader | None = None
         self._threshold_ns: int = args.threshold_ns
         self._json = output_options.open_json(args.json_file, stack)
@@ -77,7 +78,7 @@ class WatchReport:
         assert self._target is not None
         self._attached_ns = time.monotonic_ns()
         if self.exporter is not None:
-            self.exporter.begin(self._target.pid, self.take_losses)
+            self.exporter.begin(self._target.pid, self.take_losses, self.take_pmds)
         if self._page is None:
             print_message(f"{self._title()}; Ctrl-C ends it")
 
@@ -147,6 +148,7 @@ class WatchReport:
         """Say how all rounds went."""
         from kernel_delay.reporters.rounds import (
             gain_lines,
+            left_iteration_lines,
             left_lines,
             open_lines,
             summary_lines,
@@ -170,6 +172,8 @@ class WatchReport:
             print_message(text)
         if self._log is not None:
             for text in left_lines(self._log.left(), self._log.left_related()):
+                print_message(text)
+            for text in left_iteration_lines(self._log.left_iterations()):
                 print_message(text)
 
 

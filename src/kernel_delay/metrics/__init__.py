@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kernel_delay.model import Histogram, Losses, PacketLosses, Upcalls
+from kernel_delay.model import Histogram, Losses, PacketLosses, PmdStats, Upcalls
 
 
 class Lengths(Struct, frozen=True):
@@ -84,13 +84,34 @@ class LostPackets(Struct, frozen=True):
         )
 
 
+class PmdFigures(Struct, frozen=True):
+    """What the PMD thread of a core did since the first process was watched."""
+
+    iterations: int = 0
+    busy_iterations: int = 0
+    packets: int = 0
+    upcalls: int = 0
+    lost_upcalls: int = 0
+
+    def __add__(self, more: PmdStats) -> "PmdFigures":
+        """Return the same after it did more."""
+        return PmdFigures(
+            self.iterations + more.iterations,
+            self.busy_iterations + more.busy_iterations,
+            self.packets + more.packets,
+            self.upcalls + more.upcalls,
+            self.lost_upcalls + more.lost_upcalls,
+        )
+
+
 class Snapshot(Struct, frozen=True):
     """All that is exported.
 
     `causes` are of long rounds; `waits_ns` are those in them, by the class of the thread and what
     it waited for, and `roots_ns` what was at the end of their chains. `upcalls` is None where the
-    kernel does not say, and `lost_packets` where that is not read. `is_watching`: the process is
-    there. The figures are of `read_time`, in seconds since 1970.
+    kernel does not say, and `lost_packets` where that is not read. `pmds` are Open vSwitch's PMD
+    threads, by their cores. `is_watching`: the process is there. The figures are of `read_time`, in
+    seconds since 1970.
     """
 
     comm: str
@@ -105,3 +126,4 @@ class Snapshot(Struct, frozen=True):
     own: OwnCost
     upcalls: Upcalls | None = None
     lost_packets: LostPackets | None = None
+    pmds: Mapping[str, PmdFigures] = {}

@@ -32,9 +32,10 @@ TAIL = """
   disk) or `unknown`: see [wait chains](../how-to/wait-chains.md).
 - `syscall` has the 14 calls with most time, from a thousandth of all time on. All others are
   `other`.
+- `core` is the core of a [PMD thread](../open-vswitch/pmd-threads.md). There are 64 at most; later
+  ones are `other`.
 - `kind` of a loss is `missed_events` (no BPF program ran for a kernel event), `dropped_records` or
   `missed_rounds` (no room). `missed_ends`: a thread ended without its last sums.
-
 - `kind` of a lost packet is `upcall`, `netlink_receive` (a message that a socket had no room for),
   `conntrack_drop`, `conntrack_early_drop` (an entry that made room), `port_receive`,
   `port_transmit` or `port_overrun`. In user space a port's socket had no room for the last kind.
@@ -42,6 +43,7 @@ TAIL = """
 
 Metrics of upcalls need the kernel's datapath, and a kernel that lets its functions be traced. Those
 of lost packets are of an `ovs-vswitchd`; those of flows are missing while it does not answer.
+Metrics of PMD threads are the counts of `ovs-vswitchd`, from its first answer that has the thread.
 
 ## Accuracy
 

@@ -8,9 +8,17 @@ from typing import Protocol
 
 from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
 from kernel_delay.capture.rounds.budget import resident_bytes
-from kernel_delay.metrics import LostPackets, OwnCost, Snapshot
-from kernel_delay.metrics.ledger import Ledger, ThreadClasses
-from kernel_delay.model import CallTotals, Losses, PacketLosses, Sample, ThreadTotals, Upcalls
+from kernel_delay.metrics import LostPackets, OwnCost, PmdFigures, Snapshot
+from kernel_delay.metrics.ledger import OTHER, Ledger, ThreadClasses
+from kernel_delay.model import (
+    CallTotals,
+    Losses,
+    PacketLosses,
+    PmdStats,
+    Sample,
+    ThreadTotals,
+    Upcalls,
+)
 from kernel_delay.printable import printable
 
 NOT_RECORDED = "not_recorded"
@@ -26,6 +34,9 @@ there are."""
 
 LAST_THREADS_S = 0.2
 """How long threads are waited for to report their ends when their process has exited."""
+
+MOST_PMDS = 64
+"""PMD threads that have series of their own; those of others are summed up."""
 
 NS_PER_S = 1_000_000_000
 
@@ -87,18 +98,27 @@ class Exporter:
         self._upcalls = _GrowingUpcalls()
         self._take_losses: Callable[[], PacketLosses] | None = None
         self._lost_packets: LostPackets | None = None
+        self._take_pmds: Callable[[], Mapping[int, PmdStats]] | None = None
+        self._pmds: dict[str, PmdFigures] = {}
         self._others: list[Callable[[Sample], None]] = []
         self._snapshot = self._take()
         # What was read is paid for by then.
         self._paid_s = 0.0
 
-    def begin(self, pid: int, take_losses: Callable[[], PacketLosses] | None = None) -> None:
+    def begin(
+        self,
+        pid: int,
+        take_losses: Callable[[], PacketLosses] | None = None,
+        take_pmds: Callable[[], Mapping[int, PmdStats]] | None = None,
+    ) -> None:
         """Have figures of this process from now on.
 
-        `take_losses` returns what packets were lost since it was called last.
+        `take_losses` returns what packets were lost since it was called last, and `take_pmds` what
+        the PMD thread of each core did in that time.
         """
         self._pid = pid
         self._take_losses = take_losses
+        self._take_pmds = take_pmds
         self._suppressed = 0
         with self._changed:
             self._is_watching = True
@@ -162,7 +182,14 @@ class Exporter:
             self._lost_packets = (
                 self._lost_packets or LostPackets({}, 0, PacketLosses())
             ) + self._take_losses()
+        if self._take_pmds is not None:
+            for core, stats in self._take_pmds().items():
+                self._add_pmd(str(core), stats)
         self._count_suppressed(suppressed)
+
+    def _add_pmd(self, core: str, stats: PmdStats) -> None:
+        known = core if core in self._pmds or len(self._pmds) < MOST_PMDS else OTHER
+        self._pmds[known] = self._pmds.get(known, PmdFigures()) + stats
 
     def _count_suppressed(self, suppressed: int) -> None:
         """Count long rounds without a record: so many of this process by now."""
@@ -191,6 +218,7 @@ class Exporter:
             own=own_cost(),
             upcalls=self._upcalls.sum,
             lost_packets=self._lost_packets,
+            pmds=dict(self._pmds),
         )
 
     def snapshot(self) -> Snapshot:

@@ -4,13 +4,14 @@ Names and units are those of Prometheus (prometheus.io/docs/practices/naming) an
 units, `_total` at a counter. docs/reference/metrics.md has this table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from kernel_delay.metrics import Lengths, LostPackets, Snapshot
+from kernel_delay.metrics import Lengths, LostPackets, PmdFigures, Snapshot
 from kernel_delay.version import VERSION
 
 NS_PER_S = 1_000_000_000
@@ -145,6 +146,27 @@ CONNTRACK_ENTRIES = Family(
 CONNTRACK_LIMIT = Family(
     "kernel_delay_conntrack_limit", "gauge", "The most entries of conntrack's table."
 )
+PMD_ITERATIONS = Family(
+    "kernel_delay_pmd_iterations",
+    "counter",
+    "Iterations of a PMD thread's loop over its receive queues.",
+    ("core",),
+)
+PMD_BUSY_ITERATIONS = Family(
+    "kernel_delay_pmd_busy_iterations",
+    "counter",
+    "Iterations of a PMD thread that found packets.",
+    ("core",),
+)
+PMD_PACKETS = Family(
+    "kernel_delay_pmd_packets", "counter", "Packets that a PMD thread received.", ("core",)
+)
+PMD_UPCALLS = Family(
+    "kernel_delay_pmd_upcalls", "counter", "Upcalls that a PMD thread handled itself.", ("core",)
+)
+PMD_LOST_UPCALLS = Family(
+    "kernel_delay_pmd_lost_upcalls", "counter", "Upcalls of a PMD thread that failed.", ("core",)
+)
 LOSSES = Family(
     "kernel_delay_losses",
     "counter",
@@ -197,6 +219,11 @@ FAMILIES = (
     FLOW_LIMIT,
     CONNTRACK_ENTRIES,
     CONNTRACK_LIMIT,
+    PMD_ITERATIONS,
+    PMD_BUSY_ITERATIONS,
+    PMD_PACKETS,
+    PMD_UPCALLS,
+    PMD_LOST_UPCALLS,
     LOSSES,
     OWN_CPU,
     OWN_MEMORY,
@@ -225,6 +252,7 @@ def values(snapshot: Snapshot) -> Iterator[Value]:
         yield Value(FAILED_UPCALLS, (), snapshot.upcalls.failed)
     if snapshot.lost_packets is not None:
         yield from _of_losses(snapshot.lost_packets)
+    yield from _of_pmds(snapshot.pmds)
     losses = snapshot.losses
     yield Value(LOSSES, ("missed_events",), losses.missed_events)
     yield Value(LOSSES, ("dropped_records",), losses.dropped_records)
@@ -248,6 +276,15 @@ def _of_losses(lost: LostPackets) -> Iterator[Value]:
         yield Value(CONNTRACK_ENTRIES, (), table.entries)
         if table.limit is not None:
             yield Value(CONNTRACK_LIMIT, (), table.limit)
+
+
+_PMD_FAMILIES = (PMD_ITERATIONS, PMD_BUSY_ITERATIONS, PMD_PACKETS, PMD_UPCALLS, PMD_LOST_UPCALLS)
+
+
+def _of_pmds(pmds: Mapping[str, PmdFigures]) -> Iterator[Value]:
+    for place, family in enumerate(_PMD_FAMILIES):
+        for core, figures in pmds.items():
+            yield Value(family, (core,), astuple(figures)[place])
 
 
 def _of_threads(snapshot: Snapshot) -> Iterator[Value]:

@@ -29,7 +29,8 @@ OVS_CLASSES = ("handler", "revalidator", "pmd", "urcu")
 """Of Open vSwitch's threads; lib/ovs-thread.c and lib/dpif-netdev.c name them, a number behind."""
 
 MOST_CLASSES = 6
-"""With the main thread's and what is left: with the rest up to 332 series, and 13 of losses."""
+"""With the main thread's and what is left: with the rest up to 332 series, 13 of losses, and 5 of a
+PMD thread."""
 
 # As of pmd-c03/id:12, the number of a core and an id.
 _PMD = re.compile(r"pmd-c\d+/id:\d*$")

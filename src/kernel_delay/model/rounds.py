@@ -57,16 +57,21 @@ class RelatedLine(Struct, frozen=True):
         time: The time of the line, to the millisecond.
         thread: The thread that wrote the line. Empty: the main thread.
         what: "quiesce": `thread` waited for `slow` to quiesce (lib/ovs-rcu.c). "dump": a slow flow
-            dump (ofproto/ofproto-dpif-upcall.c).
+            dump (ofproto/ofproto-dpif-upcall.c). "iteration": a suspicious iteration of a PMD
+            thread, which was off its CPU for half of it or more (lib/dpif-netdev-perf.c).
         length_ms: The length that the line reports, in ms.
-        slow: The thread that caused the line. For "dump": the same as `thread`.
+        slow: The thread that caused the line. Unless it is a "quiesce": the same as `thread`.
+        length_us: The length of an iteration, in µs. None: the line has whole milliseconds.
+        reason: Why Open vSwitch calls an iteration suspicious. Empty: it is none.
     """
 
     time: WallClock
     thread: str
-    what: Literal["quiesce", "dump"]
+    what: Literal["quiesce", "dump", "iteration"]
     length_ms: int
     slow: str
+    length_us: int | None = None
+    reason: str = ""
 
 
 class ProfiledStack(Struct, frozen=True):

@@ -6,10 +6,11 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
@@ -34,9 +35,14 @@ QUIESCE_MESSAGE = r"blocked (\d{1,12}) ms waiting for (.{0,15}) to quiesce$"
 DUMP_MESSAGE = r"Spent an unreasonably long (\d{1,12})ms dumping flows$"
 """ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others."""
 
+ITERATION_MESSAGE = r"Suspicious iteration \((.{1,40})\): iter=\d{1,20} duration=(\d{1,15}) us$"
+"""lib/dpif-netdev-perf.c:pmd_perf_end_iteration(), by a PMD thread, some iterations later. That is
+on with `dpif-netdev/pmd-perf-log-set`."""
+
 _LINE = re.compile(_HEAD.replace("|INFO", "") % "timeval" + LONG_MESSAGE)
 _QUIESCE = re.compile(_HEAD % "ovs_rcu" + QUIESCE_MESSAGE)
 _DUMP = re.compile(_HEAD % "ofproto_dpif_upcall" + DUMP_MESSAGE)
+_ITERATION = re.compile(_HEAD % "pmd_perf" + ITERATION_MESSAGE)
 
 ROUND_POLLS = ("poll", "ppoll")
 """What lib/timeval.c:time_poll() waits in. Handlers call epoll_wait(2) too, without waiting."""
@@ -47,7 +53,7 @@ PMD_NAME = b"pmd-c"
 _PROGRAMS = frozenset({"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-northd"})
 
 # One of them is in each line that is looked for. A log may grow by far more lines than these.
-_IN_LINES = (b"nreasonably long ", b" to quiesce")
+_IN_LINES = (b"nreasonably long ", b" to quiesce", b"uspicious iteration ")
 
 # Of those that are looked for, "2026-11-21T21:12:20Z|7|ovs_rcu|WARN|blocked 1 ms waiting for a…".
 SHORTEST_LINE = 60
@@ -65,11 +71,20 @@ SHORTEST_LOGGED_MS = 1000
 TOLERANCE_MS = 50
 TOLERANCE = datetime.timedelta(milliseconds=TOLERANCE_MS)
 
+# The line has whole milliseconds, and comes when some more iterations are over, which take
+# microseconds. It may say too short a length: without DPDK Open vSwitch takes for the rate of the
+# CPU's cycle counter what it counted in a sleep of 100 ms, which is longer on a busy machine.
+ITERATION_TOLERANCE = datetime.timedelta(milliseconds=2)
+
 # A line is written by another thread (lib/async-append-aio.c), which may be kept from it: when
 # the process is stopped. Where there was none for a round, the next is not waited for as long.
 LINE_DELAY_S = 3.0
 SHORT_DELAY_S = 0.3
 POLL_S = 0.01
+
+# A PMD thread is off its CPU many times a second. Open vSwitch leaves out most lines of a storm.
+ITERATION_DELAY_S = 0.03
+ITERATION_DELAYS_EACH_S = 1.0
 
 
 def is_open_vswitch(comm: str) -> bool:
@@ -94,12 +109,15 @@ def parse_line(line: str) -> LogLine | None:
 
 
 def parse_related(line: str) -> RelatedLine | None:
-    """Return what a line says of a thread that others waited for, or of a dump of flows."""
-    quiesce, dump = _QUIESCE.match(line), _DUMP.match(line)
-    match = quiesce or dump
+    """Return what a line says of a thread that others waited for, a dump, or an iteration."""
+    quiesce, dump, iteration = _QUIESCE.match(line), _DUMP.match(line), _ITERATION.match(line)
+    match = quiesce or dump or iteration
     when = match and _time(match[1])
     if match is None or when is None:
         return None
+    if iteration:
+        thread, us = iteration[2] or "", int(iteration[4])
+        return RelatedLine(when, thread, "iteration", us // 1000, thread, us, iteration[3])
     thread, length = match[2] or "", int(match[3])
     if quiesce:
         slow = "" if quiesce[4] == "main" else quiesce[4]
@@ -137,6 +155,13 @@ def _open(path: Path) -> BinaryIO:
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
+class IterationsLeft(Struct, frozen=True):
+    """How many suspicious iterations a PMD thread had that no record explains."""
+
+    count: int
+    longest_us: int
+
+
 class OvsLog:
     """A log file from its present end on, also after it was rotated."""
 
@@ -153,6 +178,10 @@ class OvsLog:
         self._patience_s = LINE_DELAY_S
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES_KEPT)
         self._related: deque[RelatedLine] = deque(maxlen=MOST_LINES_KEPT)
+        self._iterations: deque[RelatedLine] = deque(maxlen=MOST_LINES_KEPT)
+        self._iterations_left: dict[str, IterationsLeft] = {}
+        self._shortest_us: int | None = None
+        self._waits_again_s = 0.0
         try:
             self._file = self._open()
         except OSError as error:
@@ -186,6 +215,8 @@ class OvsLog:
         log = self._wait_for_line(sample, meanwhile) if is_expected else None
         missing = _why_missing(sample) if is_expected and log is None else None
         related = self._related_to(sample, round_)
+        if (iteration := self._iteration_of(sample, meanwhile)) is not None:
+            related = (*related, iteration)
         return replace(sample, round=replace(round_, log=log, log_missing=missing, related=related))
 
     def _wait_for_line(self, sample: Sample, meanwhile: Callable[[], None]) -> LogLine | None:
@@ -207,6 +238,42 @@ class OvsLog:
         for line in found:
             self._related.remove(line)
         return tuple(found)
+
+    def _iteration_of(self, sample: Sample, meanwhile: Callable[[], None]) -> RelatedLine | None:
+        """Take the line of the iteration in which a PMD thread was off its CPU."""
+        if sample.window.ended_by != "switch" or self._shortest_us is None:
+            return None
+        may_come = sample.window.duration_ns >= 1000 * self._shortest_us
+        until = time.monotonic() + (ITERATION_DELAY_S if may_come else 0.0)
+        while True:
+            self.follow()
+            found = [line for line in self._iterations if had_absence(line, sample)]
+            if found:
+                line = min(found, key=lambda line: line.time)
+                self._iterations.remove(line)
+                return line
+            now = time.monotonic()
+            if now >= until or now < self._waits_again_s:
+                break
+            meanwhile()
+            time.sleep(POLL_S)
+        if may_come:
+            self._waits_again_s = max(self._waits_again_s, now + ITERATION_DELAYS_EACH_S)
+        return None
+
+    def left_iterations(self) -> Mapping[str, IterationsLeft]:
+        """Return how many suspicious iterations of each PMD thread no record explains."""
+        self.follow()
+        while self._iterations:
+            self._leave_iteration()
+        return self._iterations_left
+
+    def _leave_iteration(self) -> None:
+        line = self._iterations.popleft()
+        known = self._iterations_left.get(line.thread, IterationsLeft(0, 0))
+        if known.count or len(self._iterations_left) < MOST_LINES_KEPT:
+            longest_us = max(known.longest_us, line.length_us or 0)
+            self._iterations_left[line.thread] = IterationsLeft(known.count + 1, longest_us)
 
     def left(self) -> tuple[LogLine, ...]:
         """Return the lines that no round was found for."""
@@ -232,8 +299,16 @@ class OvsLog:
             text = line.decode(errors="replace")
             if (parsed := parse_line(text)) is not None:
                 self._lines.append(parsed)
-            elif (related := parse_related(text)) is not None:
+            elif (related := parse_related(text)) is None:
+                continue
+            elif related.length_us is None:
                 self._related.append(related)
+            else:
+                shortest_us = self._shortest_us
+                self._shortest_us = min(related.length_us, shortest_us or related.length_us)
+                if len(self._iterations) == MOST_LINES_KEPT:
+                    self._leave_iteration()
+                self._iterations.append(related)
 
     def _new_lines(self) -> Iterator[bytes]:
         if self._file is not None:
@@ -369,6 +444,22 @@ def explains(sample: Sample, round_: Round, line: RelatedLine) -> bool:
         return False
     starts_within = sample.window.start_time <= _start_of(line) + TOLERANCE
     return starts_within and line.time <= _end_of(sample) + TOLERANCE
+
+
+def had_absence(line: RelatedLine, sample: Sample) -> bool:
+    """Return whether a PMD thread was off its CPU for half of the line's iteration, or more."""
+    round_, window = sample.round, sample.window
+    if round_ is None or line.length_us is None:
+        return False
+    if line.thread[:LONGEST_COMM] != round_.name:
+        return False
+    away = datetime.timedelta(microseconds=window.duration_ns / 1000)
+    length = datetime.timedelta(microseconds=line.length_us)
+    rest = max(length - away, datetime.timedelta())
+    since = line.time - _end_of(sample)
+    if not -ITERATION_TOLERANCE <= since <= rest + ITERATION_TOLERANCE:
+        return False
+    return length <= 2 * away
 
 
 def _start_of(line: LogLine | RelatedLine) -> datetime.datetime:

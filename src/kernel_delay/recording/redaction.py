@@ -122,7 +122,7 @@ KEPT = frozenset(
         "Coverage.unread",
         "Stopwatch.name",
         *("Round.name", "OtherThread.name", "OtherThread.activity", "LogLine.thread"),
-        *("RelatedLine.thread", "RelatedLine.slow", "RecordingHeader.tool"),
+        *("RelatedLine.thread", "RelatedLine.slow", "RelatedLine.reason", "RecordingHeader.tool"),
         *("RecordingHeader.kernel", "RecordingHeader.machine", "RecordingHeader.boot_id"),
         *("RecordedTarget.comm", "LoopEvent.comm", "DpUpcall.comm", "DpUpcall.datapath"),
         *("RecvUpcall.comm", "RecvUpcall.datapath", "FlowPut.comm", "FlowExecute.comm"),

@@ -26,6 +26,7 @@ from kernel_delay.reporters.syscall_events import frame_lines, frame_text
 
 if TYPE_CHECKING:
     from kernel_delay.analysis.verdict.gain import RoundGains
+    from kernel_delay.openvswitch.log import IterationsLeft
 
 MOST_OTHERS = 8
 
@@ -165,6 +166,9 @@ def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
 def _related(line: RelatedLine) -> str:
     who = printable(line.thread) or "the main thread"
     when = _utc(line.time)
+    if line.length_us is not None:
+        took = length(1000 * line.length_us)
+        return f"{who} took {took} for an iteration, until {when}: {printable(line.reason)}."
     if line.what == "dump":
         return f"{who} took {line.length_ms:,} ms to dump flows, until {when}."
     return f"{who} was blocked for {line.length_ms:,} ms, until {when}, by this thread."
@@ -186,6 +190,17 @@ def left_lines(lines: Iterable[LogLine], related: Iterable[RelatedLine]) -> Iter
         yield (
             f"Open vSwitch logged that {slow} {what} at {other.time:%H:%M:%S} UTC: no record"
             " explains that"
+        )
+
+
+def left_iteration_lines(left: "Mapping[str, IterationsLeft]") -> Iterator[str]:
+    """The suspicious iterations of PMD threads that Open vSwitch logged and no record explains."""
+    for thread, iterations in left.items():
+        many = _many(iterations.count, "suspicious iteration")
+        yield (
+            f"Open vSwitch logged {many} of {printable(thread)}, up to"
+            f" {length(1000 * iterations.longest_us)}: no record explains them. Packets, upcalls or"
+            " interrupts took that time, or --pmd-gap or --min-gap left the record out"
         )
 
 

@@ -11,7 +11,7 @@ from kernel_delay.errors import UnavailableError
 from kernel_delay.host.open_files import links
 from kernel_delay.host.proc_text import read_text
 from kernel_delay.host.target import DEFAULT_COMM, read_comm
-from kernel_delay.model import PacketLosses, Thread
+from kernel_delay.model import PacketLosses, PmdStats, Thread
 from kernel_delay.openvswitch.losses import tables
 from kernel_delay.openvswitch.losses.tables import Conntrack, NetlinkSocket
 
@@ -60,7 +60,7 @@ class LossCounters:
     def __init__(self, pid: int, comm: str, *, pmds: bool = False) -> None:
         """Connect to what is asked later; what can't be had is not read, and reported so.
 
-        `pmds`: PMD threads are asked for too, for with_pmds().
+        `pmds`: PMD threads are asked for too, for with_pmds() and pmds().
         """
         self._pid = pid
         self._proc = Path(f"/proc/{pid}")
@@ -75,6 +75,7 @@ class LossCounters:
             self._packet_sockets = self._opened(PACKET_SOCKETS, lambda: _packet_sockets_of(pid))
             self._unixctl = self._opened(OWN_COUNTERS, lambda: _unixctl_of(pid))
         self._asks_pmds = pmds
+        self._pmds_since: Answers | None = None
         self.answered: tuple[Answers, Answers] | None = None
         """What Open vSwitch answered around the window that between() was called for last."""
         # Not when a window opens: the answer would wake the main thread within that.
@@ -180,6 +181,21 @@ class LossCounters:
         from kernel_delay.openvswitch.pmds import with_pmds
 
         return with_pmds(threads, self._eldest(_PMD), *self.answered)
+
+    def pmds(self) -> "Mapping[int, PmdStats]":
+        """Return what the PMD thread of each core did since the last call, or the first answer.
+
+        It is what between() was answered just now; nothing if that lacks the PMD threads.
+        """
+        if self.answered is None or not any(self._named(_PMD)):
+            return {}
+        from kernel_delay.openvswitch.pmds import PERFORMANCE, pmd_stats
+
+        began, ended = self._pmds_since or self.answered[0], self.answered[1]
+        # What was not answered in time is a part of the next time.
+        if PERFORMANCE in ended.texts:
+            self._pmds_since = ended
+        return pmd_stats(began, ended)
 
     def take(self) -> PacketLosses:
         """Return what was lost since the last call; the first time, nothing yet."""
