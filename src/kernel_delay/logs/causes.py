@@ -1,7 +1,7 @@
 """What a long round was long of, by its own resource usage alone.
 
 The figures are those of getrusage(2), RUSAGE_THREAD, from one poll's return to the next poll
-(lib/timeval.c:log_poll_interval(), Open vSwitch 2.4 to 3.7).
+(lib/timeval.c:log_poll_interval(), Open vSwitch 2.4 to 4.0).
 """
 
 from typing import Literal

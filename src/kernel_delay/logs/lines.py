@@ -1,4 +1,4 @@
-"""A line of a log: what vlog wrote (lib/vlog.c, 2.4 to 3.7), and what others put around it.
+"""A line of a log: what vlog wrote (lib/vlog.c, 2.4 to 4.0), and what others put around it.
 
 A file has `TIME|NUMBER|MODULE(THREAD)|LEVEL|MESSAGE`, syslog and journald `ovs|NUMBER|…` behind
 a time, a host and a program of their own. A container's runtime puts its own time before the

@@ -19,7 +19,7 @@ from kernel_delay.model import LogLine, LogMissing, RelatedLine, Round, Sample
 
 PROC = Path("/proc")
 
-# The form that vlog gives to a line of a file (lib/vlog.c, 2.17 to 3.7); a thread's name is
+# The form that vlog gives to a line of a file (lib/vlog.c, 2.17 to 4.0); a thread's name is
 # missing for the main one.
 _HEAD = r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?)Z\|\d+\|%s(?:\(([^|)]*)\))?\|(?:WARN|INFO)\|"
 

@@ -10,7 +10,7 @@ from kernel_delay.probes.objects import ProbedObject
 from kernel_delay.probes.triggers import UsdtTrigger
 from kernel_delay.probes.user import BUILD_OPTION, resolve_usdt
 
-# The first release whose source has an OVS_USDT_PROBE() for it; none was gone by 3.7.
+# The first release whose source has an OVS_USDT_PROBE() for it; none was gone by 4.0.
 FIRST_VERSIONS: Mapping[UsdtTrigger, Version] = MappingProxyType(
     {
         UsdtTrigger("main", "run_start"): (2, 17),

@@ -33,7 +33,7 @@ HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
 INDENT = " " * 4
 TOO_EXPENSIVE = "too_expensive"
 
-# should_revalidate() of ofproto/ofproto-dpif-upcall.c, Open vSwitch 2.17 to 3.7.
+# should_revalidate() of ofproto/ofproto-dpif-upcall.c, Open vSwitch 2.17 to 4.0.
 WHY_TOO_EXPENSIVE = (
     f"{TOO_EXPENSIVE}: fewer packets per second than min-revalidate-pps (5), while a round",
     "took half of max-revalidator (500 ms) or more: kernel-delay revalidator --slowest",

@@ -4,7 +4,7 @@
 
 A datapath has a team of revalidators, and one of them leads: it starts each round, waits
 until all have done their part, and then sets how many flows there may be by how long the dump
-took (udpif_revalidator(), ofproto/ofproto-dpif-upcall.c, Open vSwitch 2.17 to 3.7).
+took (udpif_revalidator(), ofproto/ofproto-dpif-upcall.c, Open vSwitch 2.17 to 4.0).
 """
 
 from collections import Counter, deque

@@ -6,7 +6,7 @@ install, the packet to execute, both, or neither (recv_upcalls() and
 handle_upcalls(), ofproto/ofproto-dpif-upcall.c). dpif_netlink_operate__()
 (lib/dpif-netlink.c) passes its probes for up to 50 of these operations before
 the kernel gets them all at once, in the same order and thread. Read in Open
-vSwitch 3.7.
+vSwitch 3.7 and 4.0.
 
 What only order can assign may be assigned wrongly where upcalls have no
 operation: a put without its key and without an execute behind it, and a batch
