@@ -93,7 +93,9 @@ def test_bridge_creation_failure_is_reported_with_its_reason(ovs: Instance) -> N
     # A device of this name is in the way of the bridge's own port. From 4.0 on ovs-vsctl says so.
     ovs.in_network(["ip", "link", "add", "brtest", "type", "veth"])
     try:
-        with pytest.raises(OvsCommandError, match=r"(no bridge|setting up) '?brtest'?: .*brtest") as raised:
+        with pytest.raises(
+            OvsCommandError, match=r"(no bridge|setting up) '?brtest'?: .*brtest"
+        ) as raised:
             ovs.add_bridge("brtest")
         assert "\n" not in str(raised.value)
     finally:

@@ -180,11 +180,41 @@ def test_rounds_and_flows_are_as_many_as_hits_of_the_probes(
     assert 0 < last.poll_wait_ms <= 500
 
 
+def test_deleted_flows_are_those_that_are_gone(ovs: Instance) -> None:
+    def flows() -> int:
+        shown = re.search(r"flows: (\d+)", ovs.appctl("dpctl/show", "netdev@ovs-netdev"))
+        assert shown is not None
+        return int(shown[1])
+
+    with RevalidatorProbes(ovs.pid, count_flows=True) as probes:
+        rounds = list(probes.take())
+        before = flows()
+        assert before >= PACKETS
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=100")
+        waited_for(lambda: flows() == 0)
+        gone_ns = time.monotonic_ns()
+
+        def seen() -> bool:
+            rounds.extend(probes.take())
+            return rounds[-1].start_ns > gone_ns
+
+        waited_for(seen)
+        missed = probes.missed()["flow_results"]
+    ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+    kernel_datapath.send(ovs, kernel_datapath.packets(PACKETS))
+    assert all(each.deleted == each.removed for each in rounds)
+    removed = sum(each.removed or 0 for each in rounds)
+    assert removed <= before <= removed + missed
+
+
 @pytest.mark.parametrize(
     ("command", "noted"),
     [
         ("bridge-loop", "measured at memory_run(), netdev_wait()"),
-        ("revalidator", "it is not known which flows are kept, modified or deleted"),
+        (
+            "revalidator",
+            "it is not known which flows are kept or modified, why flows are deleted",
+        ),
     ],
 )
 def test_the_source_is_a_line(ovs: Instance, command: str, noted: str) -> None:

@@ -60,6 +60,17 @@ ROUND = RevalidatorRound(
 )
 
 
+def test_removed_flows_are_those_deleted_where_probes_lack() -> None:
+    found = structs.replace(ROUND, dumped=None, swept=None, removed=3)
+    assert found.deleted == 3
+    assert structs.replace(found, removed=None).deleted is None
+    assert not found.like(structs.replace(found, removed=4))
+    rounds = Revalidation()
+    rounds.of(found).take(found)
+    rounds.of(found).take(after(found, 10))
+    assert "  in the sweep: 6 removed" in render(rounds)
+
+
 def state(**changes: int) -> UdpifState:
     return structs.replace(STATE, **changes)
 

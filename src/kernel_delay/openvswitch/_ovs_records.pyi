@@ -119,7 +119,7 @@ class RevalidatorRound(Struct[RevalidatorRoundPointer]):
     flow_limit_before: int
     is_udpif: int
     account_known: int
-    reserved: int
+    removed: int
 class RevalidatorRoundPointer(RevalidatorRound, Pointer[RevalidatorRound]): ...
 
 class UpcallEvent(Struct[UpcallEventPointer]):

@@ -126,6 +126,19 @@ REVALIDATED_FLOWS = Followed(
     otherwise_netdev="ovs-appctl upcall/show",
 )
 
+REMOVED_FLOWS = Followed(
+    # A probe is before the flow is deleted, and says why; the flow goes in the sweep.
+    probes=MappingProxyType({}),
+    functions=MappingProxyType(
+        {
+            "on_sweep_begin": UprobeTrigger(None, "revalidator_sweep__"),
+            "on_ukey_delete": UprobeTrigger(None, "ukey_delete"),
+        }
+    ),
+    otherwise="kernel-delay datapath-ops",
+    otherwise_netdev="ovs-appctl upcall/show",
+)
+
 FLOW_CHECKS = Followed(
     # Attached in this order: no check that is counted at its begin lacks its end.
     probes=MappingProxyType(

@@ -126,7 +126,7 @@ struct revalidator_round {
 	__u32 flow_limit_before; /* at the start */
 	__u32 is_udpif; /* its first revalidator knows it: the struct is laid out as we have it */
 	__u32 account_known; /* the leader's context switches were all seen */
-	__u32 reserved;
+	__u32 removed; /* flows that the sweep removed from udpif: where functions are followed */
 };
 
 /* How many of a thread are kept in a round. */

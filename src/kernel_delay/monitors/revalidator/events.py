@@ -161,6 +161,9 @@ class RevalidatorRound(Struct, frozen=True):
         state: The state from struct udpif. None: its layout is not as known.
         leader_time: Where the time of the leader went. None: context switches were missed.
         checks: How long the checks of flows took. None: they were not timed.
+        removed: Flows that the sweep removed from Open vSwitch's own table: those that the dump
+            or the sweep deleted, or the datapath refused. Counted without USDT probes. None: not
+            counted.
     """
 
     datapath: str
@@ -177,6 +180,7 @@ class RevalidatorRound(Struct, frozen=True):
     state: UdpifState | None
     leader_time: LeaderTime | None
     checks: FlowChecks | None = None
+    removed: int | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -192,7 +196,7 @@ class RevalidatorRound(Struct, frozen=True):
     def deleted(self) -> int | None:
         """Flows that it deleted, in the dump or in the sweep."""
         if self.dumped is None and self.swept is None:
-            return None
+            return self.removed
         return sum(each.deleted for each in (self.dumped, self.swept) if each is not None)
 
     def like(self, before: "RevalidatorRound") -> bool:
@@ -202,7 +206,8 @@ class RevalidatorRound(Struct, frozen=True):
     def _figures(self) -> tuple[object, ...]:
         state = self.state
         limits = None if state is None else (state.flow_limit, state.max_n_flows)
-        return self.n_flows, self.dumped, self.swept, self.revalidated, self.poll_wait_ms, limits
+        results = self.dumped, self.swept, self.revalidated, self.removed
+        return self.n_flows, *results, self.poll_wait_ms, limits
 
 
 def together(checks: Sequence[FlowChecks], most: int) -> FlowChecks:
@@ -262,6 +267,7 @@ class DatapathRounds:
         self.flows, self.revalidated = Quantiles(), Quantiles()
         self.dumped, self.swept = Counter[str](), Counter[str]()
         self.counted_dumped = self.counted_swept = 0
+        self.removed: int | None = None
         self.recent = deque[int](maxlen=RECENT)
         self.changes = Counter[LimitChange]()
         self.time = Counter[str]()
@@ -292,6 +298,8 @@ class DatapathRounds:
         if found.swept is not None:
             self.counted_swept += 1
             _count(self.swept, found.swept)
+        if found.removed is not None:
+            self.removed = (self.removed or 0) + found.removed
         if found.checks is not None:
             self.checks = together([self.checks, found.checks], SLOWEST_KEPT)
         if (change := limit_change(found)) is not None:

@@ -21,6 +21,7 @@ from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import (
     FLOW_CHECKS,
+    REMOVED_FLOWS,
     REVALIDATED_FLOWS,
     REVALIDATORS,
     at_functions,
@@ -134,7 +135,8 @@ class RevalidatorProbes(Probes):
 
     def missed(self) -> dict[str, int]:
         """How many rounds were lost, and hits of probes missed, since they were attached."""
-        flows = self._attached() & {*FLOW_PROBES, *REVALIDATED_FLOWS.functions}
+        functions = {*REVALIDATED_FLOWS.functions, *REMOVED_FLOWS.functions}
+        flows = self._attached() & (FLOW_PROBES.keys() | functions)
         checks = self._attached() & FLOW_CHECKS_PROGRAMS
         rounds = self._programs.lost(lib.EVENT_REVALIDATOR_ROUND)
         timed = self._programs.lost(lib.EVENT_FLOW_CHECKS)
@@ -151,14 +153,16 @@ class RevalidatorProbes(Probes):
     def _find_flow_functions(
         self, objects: tuple[ProbedObject, ...], lacking: NoInputError, *, is_netdev: bool
     ) -> None:
-        unknown = "which flows are kept, modified or deleted"
-        try:
-            self._functions |= REVALIDATED_FLOWS.find_functions(
-                objects, lacking, is_netdev=is_netdev
-            )
-        except NoInputError:
-            unknown = "which flows are translated anew, kept, modified or deleted"
-        self.notes.append(f"without USDT probes it is not known {unknown}")
+        unknown = ["which flows are kept or modified", "why flows are deleted"]
+        for followed, lacked in (
+            (REVALIDATED_FLOWS, "which flows are translated anew"),
+            (REMOVED_FLOWS, "how many flows are deleted"),
+        ):
+            try:
+                self._functions |= followed.find_functions(objects, lacking, is_netdev=is_netdev)
+            except NoInputError:
+                unknown.append(lacked)
+        self.notes.append(f"without USDT probes it is not known {', '.join(unknown)}")
 
     def _find_flow_probes(self, objects: tuple[ProbedObject, ...]) -> None:
         for program, trigger in FLOW_PROBES.items():
@@ -213,6 +217,7 @@ class Decoding:
             state=state,
             leader_time=_leader_time(record),
             checks=self._checks_of(record),
+            removed=record.removed if REMOVED_FLOWS.functions.keys() <= set(counted) else None,
         )
 
 

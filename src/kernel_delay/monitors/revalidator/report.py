@@ -177,6 +177,8 @@ def _results(rounds: DatapathRounds) -> list[str]:
                 f"  in the {name}: {counts['kept']:,} kept, {counts['modified']:,} modified,"
                 f" {counts['deleted']:,} deleted{other}"
             )
+    if rounds.removed is not None:
+        lines.append(f"  in the sweep: {rounds.removed:,} removed")
     return lines
 
 

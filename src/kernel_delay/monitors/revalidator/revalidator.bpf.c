@@ -24,6 +24,7 @@ struct round {
 	__u64 dumped[REVAL_RESULT_SLOTS];
 	__u64 swept[REVAL_RESULT_SLOTS];
 	__u64 revalidated;
+	__u64 removed;
 	__u32 flow_limit;
 	__u64 run_delay_ns; /* the leader's, at the start */
 };
@@ -52,7 +53,7 @@ struct {
 	__type(value, struct leader);
 } leaders SEC(".maps");
 
-/* Where functions are followed: the struct udpif whose flows a thread last counted, by its id. */
+/* Where functions are followed: the struct udpif that a thread last counted or swept, by its id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_UDPIFS);
@@ -87,6 +88,7 @@ static __noinline int start_round(const struct udpif *udpif, __u64 n_flows)
 	__builtin_memset(round->dumped, 0, sizeof(round->dumped));
 	__builtin_memset(round->swept, 0, sizeof(round->swept));
 	round->revalidated = 0;
+	round->removed = 0;
 	round->n_flows = n_flows;
 	round->flow_limit = read_flow_limit(udpif);
 	round->run_delay_ns = has_run_delay() ? run_delay(task) : 0;
@@ -240,6 +242,30 @@ int BPF_USDT(on_flow_sweep_result, const void *udpif, const void *ukey, __u32 re
 	return 0;
 }
 
+SEC("kprobe")
+int BPF_KPROBE(on_sweep_begin, const struct revalidator *revalidator)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	__u64 udpif;
+
+	if (in_target() && !bpf_probe_read_user(&udpif, sizeof(udpif), &revalidator->udpif))
+		bpf_map_update_elem(&counted_udpifs, &id, &udpif, BPF_ANY);
+	return 0;
+}
+
+/* The sweep removes the flows that the dump deleted, and its own. */
+SEC("kprobe")
+int BPF_KPROBE(on_ukey_delete)
+{
+	__u32 id = bpf_get_current_task_btf()->pid;
+	__u64 *swept = bpf_map_lookup_elem(&counted_udpifs, &id);
+	struct round *round = swept ? current_round((void *)*swept) : NULL;
+
+	if (round)
+		__sync_fetch_and_add(&round->removed, 1);
+	return 0;
+}
+
 static __always_inline void copy_udpif(struct revalidator_round *event, const struct udpif *from)
 {
 	struct revalidator *revalidators;
@@ -302,6 +328,7 @@ static __noinline int end_round(struct round *round, const struct udpif *udpif, 
 	__builtin_memcpy(event->dumped, round->dumped, sizeof(event->dumped));
 	__builtin_memcpy(event->swept, round->swept, sizeof(event->swept));
 	event->revalidated = round->revalidated;
+	event->removed = round->removed;
 	event->poll_wait_ms = poll_wait_ms;
 	event->flow_limit_before = round->flow_limit;
 	copy_account(event, round, task);
