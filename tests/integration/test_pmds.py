@@ -121,7 +121,8 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
             os.kill(pmd_ovs.pid, signal.SIGCONT)
             wait_until(lambda: len(suspicious(pmd_ovs)) >= count, "the line")  # noqa: B023
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "off")
-        pmd_ovs.appctl("version")
+        # It writes the lines that it has yet.
+        pmd_ovs.appctl("vlog/reopen")
         wait_until(lambda: len(watch.recordings()) >= STOPS, "the records")
         watch.end()
         logged = [parse_related(line) for line in suspicious(pmd_ovs)]
