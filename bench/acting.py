@@ -5,7 +5,6 @@ import os
 import statistics
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.child import Child
@@ -34,12 +33,7 @@ class Acting:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it."""
         self._child.stop()
 

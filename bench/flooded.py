@@ -4,7 +4,6 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.binaries import Binaries
@@ -47,12 +46,7 @@ class Flooded:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End all."""
         self._stack.close()
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.comparisons.loads import NGINX, NGINX_PORT
+from kernel_delay.host.target import children_of
+from tests.comparisons.loads import NGINX_PORT, nginx_configuration
 from tests.workload import wait_until, youngest_descendant
 
 _CONNECTIONS = 4
@@ -36,7 +37,7 @@ class Server(NamedTuple):
 
     def cpu_ns(self) -> int:
         """Return how long its threads and its children's have run."""
-        pids = [self.pid, *_children(self.pid)]
+        pids = [self.pid, *children_of(self.pid)]
         return sum(map(_ran_ns, pids)) + _waited_for_ns(self.pid)
 
 
@@ -59,15 +60,7 @@ def redis(folder: Path, call: str) -> Iterator[Server]:
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[Server]:
     """A nginx that sends a small file from the page cache; what is measured is its worker."""
-    pages = folder / "pages"
-    pages.mkdir()
-    (pages / "index.html").write_text("x" * 1000)
-    # Its worker gives up root's rights.
-    for made in (folder, pages):
-        made.chmod(0o755)
-    configuration = folder / "nginx.conf"
-    configuration.write_text(NGINX.format(folder=folder, port=NGINX_PORT))
-    with _running("nginx", "-c", configuration) as pid:
+    with _running("nginx", "-c", nginx_configuration(folder)) as pid:
         wait_until(lambda: youngest_descendant(pid) != pid, "nginx's worker")
         count = 15_000
         url = f"http://127.0.0.1:{NGINX_PORT}/"
@@ -150,11 +143,6 @@ def _output(*command: object) -> str:
     cpu = str(min(os.sched_getaffinity(0)))
     words: Sequence[str] = ["taskset", "--cpu-list", cpu, *map(str, command)]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
-
-
-def _children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [*map(int, found)]
 
 
 def _ran_ns(pid: int) -> int:

@@ -1,7 +1,6 @@
 """What keeps a process from its work: one that wants its CPU, and one that stops it."""
 
 import sys
-from types import TracebackType
 from typing import Self
 
 from lab import halt, spin
@@ -37,12 +36,7 @@ class _Disturber:
         """Whether it still runs."""
         return self._child.running()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it."""
         self._child.stop()
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Literal, Self
 
 from kernel_delay.errors import PermissionDeniedError, TimeoutExpiredError, UnavailableError
@@ -84,12 +84,7 @@ class Instance:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops ovs-vswitchd and ovsdb-server and removes their folder."""
         self._stack.close()
 

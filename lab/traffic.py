@@ -3,7 +3,6 @@
 import contextlib
 import re
 import sys
-from types import TracebackType
 from typing import Self
 
 from lab import endpoint
@@ -71,12 +70,7 @@ class Traffic:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Takes the hosts, their links and the bridge away."""
         self._stack.close()
 

@@ -45,18 +45,7 @@ class Acts(Measure):
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Run both processes; only one of them acts at a time."""
         program = compiled.program("acts", setting.folder)
-        quick: list[Peer] = [
-            Empty("empty programs", compiled.bpf_object("empty", setting.folder)),
-            Empty(
-                "programs that read the clock",
-                compiled.bpf_object("empty", setting.folder, "READ_CLOCK"),
-            ),
-            Ours("--no-accounting"),
-            Ours(),
-            KernelDelayPy(),
-            Syscount(),
-            Bpftrace(),
-        ]
+        quick = [*quick_peers(setting), Syscount(), Bpftrace()]
         with (
             Acting(program, setting.folder / "traced") as traced,
             Acting(program, setting.folder / "other") as other,
@@ -67,6 +56,20 @@ class Acts(Measure):
             more, missing = compare([PerfTrace(), Strace()], 2, {"traced": traced})
         slow = [figure for figure in more if figure.peer != UNMEASURED]
         return [*figures, *_switches(figures), *slow], absent + missing
+
+
+def quick_peers(setting: Setting) -> list[Peer]:
+    """Return tools that are quick enough for many rounds."""
+    return [
+        Empty("empty programs", compiled.bpf_object("empty", setting.folder)),
+        Empty(
+            "programs that read the clock",
+            compiled.bpf_object("empty", setting.folder, "READ_CLOCK"),
+        ),
+        Ours("--no-accounting"),
+        Ours(),
+        KernelDelayPy(),
+    ]
 
 
 def compare(

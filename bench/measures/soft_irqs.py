@@ -5,11 +5,8 @@ import time
 from bench import compiled
 from bench.acting import Acting
 from bench.figures import Absence, Figure
+from bench.measures.acts import quick_peers
 from bench.measures.measure import Measure, Setting
-from bench.peers.empty import Empty
-from bench.peers.kernel_delay_py import KernelDelayPy
-from bench.peers.ours import Ours
-from bench.peers.peer import Peer
 from bench.rounds import interleaved
 
 _BLOCK_S = 0.25
@@ -34,16 +31,7 @@ class SoftIrqs(Measure):
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Run both processes; only one of them acts at a time."""
         program = compiled.program("acts", setting.folder)
-        peers: list[Peer] = [
-            Empty("empty programs", compiled.bpf_object("empty", setting.folder)),
-            Empty(
-                "programs that read the clock",
-                compiled.bpf_object("empty", setting.folder, "READ_CLOCK"),
-            ),
-            Ours("--no-accounting"),
-            Ours(),
-            KernelDelayPy(),
-        ]
+        peers = quick_peers(setting)
         with (
             Acting(program, setting.folder / "traced") as traced,
             Acting(program, setting.folder / "other") as other,

@@ -57,8 +57,8 @@ http {{
 NGINX_PORT = 18_080
 
 
-def nginx(folder: Path, closing: ExitStack) -> Load:
-    """Start a nginx that sends a small file from the page cache, over loopback."""
+def nginx_configuration(folder: Path) -> Path:
+    """Write a page of nginx's, and what it is to serve it by; return the latter."""
     pages = folder / "pages"
     pages.mkdir()
     (pages / "index.html").write_text("x" * 1000)
@@ -67,7 +67,12 @@ def nginx(folder: Path, closing: ExitStack) -> Load:
         made.chmod(0o755)
     configuration = folder / "nginx.conf"
     configuration.write_text(NGINX.format(folder=folder, port=NGINX_PORT))
-    master = _start(closing, "nginx", "-c", configuration)
+    return configuration
+
+
+def nginx(folder: Path, closing: ExitStack) -> Load:
+    """Start a nginx that sends a small file from the page cache, over loopback."""
+    master = _start(closing, "nginx", "-c", nginx_configuration(folder))
     wait_until(lambda: (folder / "nginx.pid").exists(), "nginx")
     wait_until(lambda: youngest_descendant(master.pid) != master.pid, "nginx's worker")
     url = f"http://127.0.0.1:{NGINX_PORT}/"

@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -35,12 +34,7 @@ class JsonFollower(Generic[_T]):
         self._wait(lambda: "Ctrl-C ends it" in self._stderr.read_text())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it by Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(HANGS_S) == 0, self._stderr.read_text()

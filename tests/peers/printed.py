@@ -3,7 +3,6 @@
 import signal
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from bench.peers.peer import in_system_call
@@ -34,12 +33,7 @@ class Printed:
             time.sleep(0.1)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it by Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(HANGS_S) == 0, self._stderr.read_text()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.instance import Instance
@@ -94,12 +93,7 @@ class Upstream:
         time.sleep(ATTACHES_S)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it by Ctrl-C; `ended` is False where it was too busy to end by that."""
         self._process.send_signal(signal.SIGINT)
         try:
