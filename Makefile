@@ -67,7 +67,7 @@ docs: .venv/.python .venv/.extra-docs
 
 ## reference: the reference pages that are made from the code
 reference: $(if $(wildcard $(BIN)/kernel-delay),,build)
-	@$(BIN)/python setup/reference_pages.py
+	@$(BIN)/python -m setup.reference_pages
 
 ## demo: a report on a real, private Open vSwitch under load
 demo: build

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-# What writes an extension's C source, or the shells' files.
+# What writes an extension's C source.
 BUILD_ONLY = "*_build.py"
 
 # Modules and types, what pages are made of, and queries.
-INSTALLED = ("*.py", "*.pyi", "py.typed", "page/static/*", "page/vendor/*", "fleet/sql/*")
+INSTALLED = ("*.py", "*.pyi", "py.typed", "page/static/*", "page/vendor/*", "fleet/*.sql")
 
 
 def main() -> None:

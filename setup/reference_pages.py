@@ -1,6 +1,6 @@
 """Writes the reference pages of the documentation that are made from the code.
 
-    python setup/reference_pages.py [FOLDER]
+    python -m setup.reference_pages [FOLDER]
 
 FOLDER is docs, if none is given. tests/unit/test_docs.py fails if a page is not current.
 """
@@ -18,15 +18,14 @@ from typing import Any
 import msgspec
 
 from kernel_delay import commands, errors
-from kernel_delay.analysis.verdict import docs_page
 from kernel_delay.cli import PROGRAM, parser_of
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND
 from kernel_delay.fleet.database import QUERIES, text_of
 from kernel_delay.host import privileges
-from kernel_delay.metrics import docs_table
 from kernel_delay.model.schema import sample_schema
 from kernel_delay.recording.records import recording_schema
 from kernel_delay.recording.redaction import KEPT, REDACTED
+from kernel_delay.register import COMMANDS, DEFAULT_COMMAND
+from setup import metrics_page, verdict_page
 
 OPTION = re.compile(r"(?<![\w/-])(--?[a-z][\w-]*|'[^']+')(?!\w)")
 
@@ -93,7 +92,7 @@ QUERIES_TEXT = """\
 `kernel-delay fleet` runs these queries in this order. Each query reads [the
 tables](fleet-tables.md), and the queries before it by their names. DuckDB and Spark run the same
 text: times are integers, and every ranking has a fixed order. The files are in
-`src/kernel_delay/fleet/sql/`.
+`src/kernel_delay/fleet/`.
 """
 
 
@@ -182,8 +181,8 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "reference/commands/index.md": overview_page,
         **of_commands,
         "reference/exit-codes.md": exit_codes_page,
-        "reference/verdict.md": docs_page.page,
-        "reference/metrics.md": docs_table.page,
+        "reference/verdict.md": verdict_page.page,
+        "reference/metrics.md": metrics_page.page,
         "reference/privileges.md": privileges_page,
         "reference/redaction.md": redaction_page,
         "reference/fleet-queries.md": queries_page,

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows.control import LONGEST_LEAD_NS
+from kernel_delay.capture.windows import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent

@@ -34,7 +34,7 @@
 #define PACKETS 1024
 #define AT_A_TIME 128
 
-/* bench/loads.py reads these: one of each thread. */
+/* bench/acting.py reads these: one of each thread. */
 struct batches {
 	_Atomic uint64_t count;
 	uint64_t took_ns[KEPT];

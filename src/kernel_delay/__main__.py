@@ -45,7 +45,7 @@ _name_task()
 
 def _prints_overview() -> bool:
     """Print the help that takes no parser. False where that fails: the command says why."""
-    from kernel_delay.overview import OVERVIEW
+    from kernel_delay.register import OVERVIEW
 
     text = OVERVIEW.encode()
     try:

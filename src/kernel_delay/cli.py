@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn, cast
 
 from kernel_delay import commands
-from kernel_delay.commands import COMMANDS, DEFAULT_COMMAND, Command
+from kernel_delay.commands import Command
 from kernel_delay.commands.options import arguments, outputs
 from kernel_delay.errors import (
     KernelDelayError,
@@ -26,7 +26,7 @@ from kernel_delay.errors import (
     shortage,
 )
 from kernel_delay.host.signals import signals_end
-from kernel_delay.overview import OVERVIEW
+from kernel_delay.register import COMMANDS, DEFAULT_COMMAND, OVERVIEW
 from kernel_delay.reporters import print_message
 
 VARIABLE_PREFIX = "KERNEL_DELAY_"

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from kernel_delay.units import NS_PER_MS, NS_PER_S, NS_PER_US, brief
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, NS_PER_US, brief
 from tests import commands
 from tests.assistants.answers import CAUSES, NOBODY, NOT_KNOWN, Answer, Exchange, RecordingTruth
 

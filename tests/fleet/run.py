@@ -19,9 +19,9 @@ from msgspec import Struct, structs
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.fleet.database import QUERIES, query, tables_of
+from kernel_delay.fleet.export import ParquetFiles
 from kernel_delay.fleet.parquet_files import find
 from kernel_delay.model import Round
-from kernel_delay.recording.parquet import ParquetFiles
 from kernel_delay.reporters.fleet import Document
 from lab.binaries import Binaries
 from lab.instance import Instance

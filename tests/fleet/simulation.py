@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from kernel_delay.recording.fleet_tables import FLEET_TABLES, FleetTable
-from kernel_delay.recording.parquet import schema_of
+from kernel_delay.fleet.export import schema_of
+from kernel_delay.fleet.tables import FLEET_TABLES, FleetTable
 
 DAY = datetime.datetime(2026, 3, 14, tzinfo=datetime.UTC)
 DAY_NS = 24 * 3600 * 10**9

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
+from kernel_delay.commands.log import text as logs_text
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.survey import survey
 from kernel_delay.errors import InputError
+from kernel_delay.formatting import printable
 from kernel_delay.host.stored_files import Root
 from kernel_delay.host.target import find_target
-from kernel_delay.logs import text as logs_text
-from kernel_delay.logs.files import find
-from kernel_delay.logs.survey import survey
 from kernel_delay.model import Sample
 from kernel_delay.monitors.bridge_loop import report as bridge_loop
 from kernel_delay.monitors.bridge_loop.events import BridgeLoop, LoopEvents
@@ -36,7 +37,6 @@ from kernel_delay.monitors.upcalls.join import join
 from kernel_delay.openvswitch.flow_key import FlowFilter, format_key, format_match, nlraw_lines
 from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
 from kernel_delay.openvswitch.packets import PcapngWriter
-from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import parse_arguments
 from kernel_delay.probes.object_layout import ObjectLayout
 from kernel_delay.probes.usdt import decode_notes, read_usdt_probes

@@ -15,7 +15,6 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 
-#include "truncation.h"
 #include "eh_frame.h"
 #include "large_frames.h"
 #include "modules.h"
@@ -23,7 +22,6 @@
 #include "event_records.h"
 #include "unwind_rows.h"
 
-#include "truncation.c"
 #include "eh_frame.c"
 #include "large_frames.c"
 #include "modules.c"

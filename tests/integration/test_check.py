@@ -5,7 +5,7 @@ import os
 import subprocess
 from typing import Any
 
-from kernel_delay.commands.inspection.kernel import OPTIONAL_PARTS
+from kernel_delay.commands.check_kernel import OPTIONAL_PARTS
 from kernel_delay.host.tracefs import tracefs
 from lab.binaries import Binaries
 from lab.instance import Instance

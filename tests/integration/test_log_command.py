@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.logs.files import find
-from kernel_delay.logs.survey import Survey, survey
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.survey import Survey, survey
 from lab.binaries import Binaries
 from tests import ovs_with_usdt
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds

@@ -166,15 +166,15 @@ WHERE = """
 import sys
 from pathlib import Path
 from kernel_delay.cli import main
-from kernel_delay.where import look
+from kernel_delay.symbols import ProcessImage
 
-read = look.ProcessImage.note
+read = ProcessImage.note
 
 def note(image):
     print(Path("/proc/self/status").read_text(), file=sys.stderr)
     return read(image)
 
-look.ProcessImage.note = note
+ProcessImage.note = note
 main()
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.commands import COMMANDS
+from kernel_delay.register import COMMANDS
 from tests.debian import bare_root
 
 # Runs its arguments where /usr has neither the libraries nor the compiler: the files are gone
@@ -113,7 +113,7 @@ def test_it_holds_what_runs_and_nothing_else(project: Path, wheel: Path) -> None
         for folder in ("static", "vendor")
         for path in (source / "kernel_delay/reporters/page" / folder).iterdir()
     }
-    queries = {str(path.relative_to(source)) for path in source.glob("kernel_delay/fleet/sql/*")}
+    queries = {str(path.relative_to(source)) for path in source.glob("kernel_delay/fleet/*")}
     apart = {name for name in files if re.match(r"kernel_delay(\.libs|-[\w.+]+\.dist-info)/", name)}
     launchers = {name for name in files if re.match(r"kernel_delay-[\w.+]+\.data/scripts/", name)}
     assert {os.path.basename(name) for name in launchers} == {"kernel-delay", "kernel_delay"}

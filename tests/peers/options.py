@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 from kernel_delay import cli, commands
+from kernel_delay.register import DEFAULT_COMMAND
 
 OPTION = re.compile(r"`(-[-\w]+)`")
 
@@ -61,7 +62,7 @@ def page() -> str:
 
 
 def _section(script: Script) -> Iterator[str]:
-    command = "" if script.command == commands.DEFAULT_COMMAND else f" {script.command}"
+    command = "" if script.command == DEFAULT_COMMAND else f" {script.command}"
     yield f"## {script.name}\n"
     yield f"`kernel-delay{command}`\n"
     yield f"| {script.name} | ours |"

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kernel_delay.logs.causes import Cause, Usage
+from kernel_delay.commands.log.causes import Cause, Usage
 
 
 class Quoted(NamedTuple):

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from kernel_delay.capture import windows
+from kernel_delay.capture import boundaries as module
+from kernel_delay.capture.boundaries import SHORTEST_NS, Boundaries, Readings
 from kernel_delay.capture.threads.task_times import with_scheduling
-from kernel_delay.capture.windows import SHORTEST_NS, Boundaries, Readings
 from kernel_delay.host.system_state import Snapshot, between
 from tests.unit.samples import bare_thread, timed_thread
 
@@ -32,7 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(windows, "lib", clock)
+    monkeypatch.setattr(module, "lib", clock)
     return clock
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay import cli, commands
+from kernel_delay import cli
 from kernel_delay.commands import capture
 from kernel_delay.commands.options import outputs
 from kernel_delay.errors import OutputError, TimeoutExpiredError
 from kernel_delay.model import Sample, SkippedWindow
-from kernel_delay.overview import OVERVIEW
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from kernel_delay.recording.writer import RecordingWriter
+from kernel_delay.register import COMMANDS, OVERVIEW
 from kernel_delay.reporters import json, text
 from kernel_delay.reporters.layout import IN_A_PIPE
 from tests.needs import needed
@@ -41,7 +41,7 @@ def test_overview_takes_no_parser(option: str) -> None:
     command = [sys.executable, "-X", "importtime", "-P", "-m", "kernel_delay", option]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == OVERVIEW
-    assert "kernel_delay.overview" in result.stderr
+    assert "kernel_delay.register" in result.stderr
     assert "argparse" not in result.stderr
 
 
@@ -175,11 +175,11 @@ def test_help_is_one_screen_with_every_command() -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith(("  sudo kernel-delay", "  kernel-delay")) for line in lines) == 5
-    for word in ("--help", "--version", *commands.COMMANDS):
+    for word in ("--help", "--version", *COMMANDS):
         assert word in result.stdout
 
 
-@pytest.mark.parametrize("name", commands.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_its_help(name: str) -> None:
     result = kernel_delay(name, "--help")
     assert result.returncode == os.EX_OK

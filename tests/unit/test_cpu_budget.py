@@ -1,6 +1,7 @@
 """How much of a CPU, and of memory, a watch may take."""
 
-from kernel_delay.capture.rounds.budget import NS_PER_S, CpuBudget, MemoryBudget, resident_bytes
+from kernel_delay.capture.rounds.budget import CpuBudget, MemoryBudget, resident_bytes
+from kernel_delay.formatting import NS_PER_S
 
 
 class Machine:

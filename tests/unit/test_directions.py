@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel_delay.analysis.directions import less_is_better
+from kernel_delay.analysis.figures import less_is_better
 
 
 @pytest.mark.parametrize(

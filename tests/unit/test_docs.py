@@ -2,7 +2,6 @@
 
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -13,9 +12,9 @@ import pytest
 
 from kernel_delay import commands
 from kernel_delay.cli import parser_of
-from kernel_delay.commands import COMMANDS
 from kernel_delay.errors import UsageError
-from kernel_delay.overview import OVERVIEW
+from kernel_delay.register import COMMANDS, DEFAULT_COMMAND, OVERVIEW
+from setup.reference_pages import pages
 from tests.unit.plain_words import MOST_WORDS, faults, paragraphs, word_count
 
 PROJECT = Path(__file__).parents[2]
@@ -26,7 +25,7 @@ PAGES = [
 ]
 NAMES = [str(page.relative_to(PROJECT)) for page in PAGES]
 
-GENERATED = runpy.run_path(str(PROJECT / "setup" / "reference_pages.py"))["pages"]()
+GENERATED = pages()
 
 MOST_WORDS_OF_A_PAGE = 1500
 
@@ -109,7 +108,7 @@ def test_command_line_of_a_page_is_accepted(page: str, line: str) -> None:
     if words in (["--version"], ["--help"]):
         return
     name = words.pop(0) if words and words[0] in COMMANDS else None
-    parser = parser_of(name, commands.load(name or commands.DEFAULT_COMMAND))
+    parser = parser_of(name, commands.load(name or DEFAULT_COMMAND))
     try:
         parser.parse_args(words)
     except UsageError as error:

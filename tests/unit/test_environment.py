@@ -7,8 +7,8 @@ import pytest
 
 from kernel_delay import cli, commands
 from kernel_delay.cli import main, parser_of
-from kernel_delay.commands import COMMANDS
 from kernel_delay.errors import UsageError
+from kernel_delay.register import COMMANDS
 
 WATCH = parser_of("watch", commands.load("watch"))
 

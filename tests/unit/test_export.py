@@ -15,6 +15,8 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
+from kernel_delay.fleet.export import ParquetFiles, schema_of
+from kernel_delay.fleet.tables import COLUMNS, FLEET_TABLES, SCHEMA, SCHEMA_KEY, FleetTable
 from kernel_delay.model import (
     Container,
     Lost,
@@ -26,14 +28,6 @@ from kernel_delay.model import (
     Untraced,
 )
 from kernel_delay.recording.directory import RecordingDirectory
-from kernel_delay.recording.fleet_tables import (
-    COLUMNS,
-    FLEET_TABLES,
-    SCHEMA,
-    SCHEMA_KEY,
-    FleetTable,
-)
-from kernel_delay.recording.parquet import ParquetFiles, schema_of
 from kernel_delay.recording.tables import ROWS_AT_ONCE
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, POD, header, record_samples

@@ -21,10 +21,10 @@ from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.cli import main
 from kernel_delay.fleet import Survey, database
 from kernel_delay.fleet.database import QUERIES, survey, text_of
+from kernel_delay.fleet.export import HIVE_NULL, ParquetFiles
 from kernel_delay.fleet.parquet_files import find
+from kernel_delay.fleet.tables import COLUMNS, EPOCH, FLEET_TABLES, PARTITIONS, SCHEMA_KEY
 from kernel_delay.model import CpuTaker, MeasuringCommand, Round, Sample, Sleep
-from kernel_delay.recording.fleet_tables import COLUMNS, EPOCH, FLEET_TABLES, PARTITIONS, SCHEMA_KEY
-from kernel_delay.recording.parquet import HIVE_NULL, ParquetFiles
 from kernel_delay.reporters import fleet as reporter
 from kernel_delay.reporters.fleet import MOST_ROWS
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout

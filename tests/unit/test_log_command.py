@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.cli import main
-from kernel_delay.logs.causes import Usage
+from kernel_delay.commands.log.causes import Usage
 from tests.unit.test_logs import of_usage, vlog, write
 
 BLOCKED = Usage(2000, 100, 50, 3, 1, 0, 8, 5, 1)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.logs import files, survey
-from kernel_delay.logs.causes import Usage, cause_of
-from kernel_delay.logs.files import Reader, find, in_order
-from kernel_delay.logs.findings import findings
-from kernel_delay.logs.lines import Line, Zone, parse
-from kernel_delay.logs.rounds import LongRound, Rounds
-from kernel_delay.logs.survey import Survey, class_of, program_of
+from kernel_delay.commands.log import files, survey
+from kernel_delay.commands.log.causes import Usage, cause_of
+from kernel_delay.commands.log.files import Reader, find, in_order
+from kernel_delay.commands.log.findings import findings
+from kernel_delay.commands.log.lines import Line, Zone, parse
+from kernel_delay.commands.log.rounds import LongRound, Rounds
+from kernel_delay.commands.log.survey import Survey, class_of, program_of
 from tests.unit.quoted_logs import QUOTED, Quoted
 
 UTC = datetime.UTC

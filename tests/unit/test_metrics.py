@@ -1,7 +1,6 @@
 """Figures of threads to figures of classes, which only grow; and their names and number."""
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kernel_delay.metrics import Lengths
-from kernel_delay.metrics.docs_table import table
 from kernel_delay.metrics.families import (
     BUILD_INFO,
     FAMILIES,
@@ -253,8 +251,3 @@ def test_names_are_as_prometheus_has_them() -> None:
         assert not family.name.endswith("_total")
         assert (family.kind == "histogram") == bool(family.bounds)
         assert family.help.endswith(".")
-
-
-def test_the_page_has_the_table(project: Path) -> None:
-    """`python -m kernel_delay.metrics.docs_table` writes it."""
-    assert table() in (project / "docs" / "reference" / "metrics.md").read_text()

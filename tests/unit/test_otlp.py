@@ -10,7 +10,8 @@ import pytest
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-from kernel_delay.metrics import otlp
+from kernel_delay.metrics import answers, otlp
+from kernel_delay.metrics.answers import bounded_session
 from kernel_delay.metrics.families import FAMILIES, Buckets, values
 from kernel_delay.metrics.otlp import OtlpExporter
 from kernel_delay.model import Finding, Round
@@ -164,7 +165,7 @@ def test_an_answer_without_end_is_read_no_further() -> None:
 
 
 def test_an_answer_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otlp, "ANSWER_S", 0.1)
+    monkeypatch.setattr(answers, "ANSWER_S", 0.1)
     is_over = threading.Event()
 
     def answer() -> Iterator[bytes]:
@@ -179,7 +180,7 @@ def test_an_answer_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_head_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otlp, "ANSWER_S", 0.1)
+    monkeypatch.setattr(answers, "ANSWER_S", 0.1)
     messages = 0
     is_over = threading.Event()
 
@@ -251,7 +252,7 @@ def raw_receiver(head: bytes, rest: bytes, pause_s: float) -> Iterator[tuple[str
 def test_an_answer_is_over_in_time_to_its_last_byte(
     head: bytes, rest: bytes, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(otlp, "ANSWER_S", 0.3)
+    monkeypatch.setattr(answers, "ANSWER_S", 0.3)
     # The end of the threads is no part of the test, also where one hangs.
     with raw_receiver(head, rest, pause_s) as (url, messages):
         exporter = OtlpExporter(url, full_snapshot, lambda _: None, interval_s=0.01)
@@ -262,7 +263,7 @@ def test_an_answer_is_over_in_time_to_its_last_byte(
 def test_an_answer_that_floods_is_hung_up_on_before_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(otlp, "ANSWER_S", 3600)
+    monkeypatch.setattr(answers, "ANSWER_S", 3600)
     with raw_receiver(CHUNKED + b"0\r\n", b"a: b\r\n" * 10_000, 0) as (url, messages):
         exporter = OtlpExporter(url, full_snapshot, lambda _: None, interval_s=0.01)
         wait_until(lambda: len(messages) > 1, "the message after the first answer")
@@ -274,7 +275,7 @@ def test_an_encoding_of_an_answer_decodes_nothing(charset: str) -> None:
     head = f"HTTP/1.1 400 Bad\r\nContent-Type: text/plain; charset={charset}\r\n"
     answer = f"{head}Content-Length: 3\r\nSet-Cookie: a=b\r\n\r\n".encode() + b"\xff.."
     with raw_receiver(answer, b"", 0) as (url, _):
-        response = otlp.bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
+        response = bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
     assert response.status_code == 400
     assert response.text == "\N{REPLACEMENT CHARACTER}.."
     assert not response.headers
@@ -316,7 +317,7 @@ def test_roots_passwords_are_not_sent(tmp_path: Path, monkeypatch: pytest.Monkey
         answering = threading.Thread(target=answer)
         answering.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        otlp.bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
+        bounded_session(lambda _: None).post(url, data=b"x", timeout=5)
         answering.join()
     assert b"Authorization" not in received[0]
 

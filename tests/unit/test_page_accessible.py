@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Page, ViewportSize
 
-from kernel_delay.logs.causes import Usage
-from kernel_delay.logs.files import find
-from kernel_delay.logs.page import render as render_log
-from kernel_delay.logs.survey import survey
+from kernel_delay.commands.log.causes import Usage
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.page import render as render_log
+from kernel_delay.commands.log.survey import survey
 from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand
 from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.flame_graph import FlameGraph

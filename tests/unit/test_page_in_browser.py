@@ -20,10 +20,10 @@ from playwright.sync_api import (
 from kernel_delay.analysis.round_comparison import compare_rounds
 from kernel_delay.analysis.round_figures import RoundFigures
 from kernel_delay.analysis.rounds import main_cause
-from kernel_delay.logs.causes import Usage
-from kernel_delay.logs.files import find
-from kernel_delay.logs.page import render as render_log
-from kernel_delay.logs.survey import survey
+from kernel_delay.commands.log.causes import Usage
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.page import render as render_log
+from kernel_delay.commands.log.survey import survey
 from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand, Sample
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.page.comparison import render as render_comparison
@@ -196,13 +196,10 @@ def test_flame_graph_offers_no_view_without_time(open_page: Open) -> None:
     assert options.all_inner_texts() == ["All time off the CPUs"]
 
 
-@pytest.mark.parametrize("count", [1, 100, 100_000])
-def test_the_timeline_of_any_many_events_is_zoomed(
-    open_page: Open, pictures: Path, count: int
-) -> None:
-    page = open_page(page_of(sample_with_events(count)))
-    area = page.locator("#timeline .calls")
-    status = page.locator("#timeline .status")
+def zoomed(page: Page, block: str) -> tuple[float, float, float]:
+    """Zoom by keys, and by the mouse; return the left, the width and the top of the whole."""
+    area = page.locator(f"{block} .calls")
+    status = page.locator(f"{block} .status")
     assert status.inner_text() == "0 s to 500.0 ms of 500.0 ms"
     area.focus()
     page.keyboard.press("+")
@@ -219,9 +216,18 @@ def test_the_timeline_of_any_many_events_is_zoomed(
     shown = re.fullmatch(r"(\S+) ms to (\S+) ms of 500.0 ms", status.inner_text())
     assert shown is not None
     assert [round(float(each)) for each in shown.groups()] == [125, 250]
+    return left, width, box["y"]
+
+
+@pytest.mark.parametrize("count", [1, 100, 100_000])
+def test_the_timeline_of_any_many_events_is_zoomed(
+    open_page: Open, pictures: Path, count: int
+) -> None:
+    page = open_page(page_of(sample_with_events(count)))
+    left, _, top = zoomed(page, "#timeline")
     page.locator("#timeline").screenshot(path=pictures / f"timeline-{count}.png")
     page.keyboard.press("0")
-    page.mouse.click(left + 1, row)
+    page.mouse.click(left + 1, top + 30)
     assert page.locator("#timeline .picked dt").first.inner_text() == "Call"
     assert page.locator("#timeline .stack li").count() == 12
 
@@ -229,29 +235,12 @@ def test_the_timeline_of_any_many_events_is_zoomed(
 @pytest.mark.parametrize("count", [100, 100_000])
 def test_a_timeline_of_everything_is_zoomed(open_page: Open, pictures: Path, count: int) -> None:
     page = open_page(page_of(many_slices(count)))
-    area = page.locator("#slices .calls")
-    status = page.locator("#slices .status")
-    assert status.inner_text() == "0 s to 500.0 ms of 500.0 ms"
     assert page.locator("#slices .rows div").count() == 20
     legend = page.locator("#slices .legend li").all_inner_texts()
     assert {"futex", "running", "blocked", "ready, no CPU", "interrupts"} <= set(legend)
-    area.focus()
-    page.keyboard.press("+")
-    assert status.inner_text() == "125.0 ms to 375.0 ms of 500.0 ms"
-    page.keyboard.press("0")
-    area.scroll_into_view_if_needed()
-    box = area.bounding_box()
-    assert box is not None
-    left, width, row = box["x"], box["width"], box["y"] + 30
-    page.mouse.move(left + width / 4, row)
-    page.mouse.down()
-    page.mouse.move(left + width / 2, row)
-    page.mouse.up()
-    shown = re.fullmatch(r"(\S+) ms to (\S+) ms of 500.0 ms", status.inner_text())
-    assert shown is not None
-    assert [round(float(each)) for each in shown.groups()] == [125, 250]
+    left, width, top = zoomed(page, "#slices")
     page.locator("#slices").screenshot(path=pictures / f"slices-{count}.png")
-    page.mouse.click(left + width / 2, box["y"] + 24 + 24)
+    page.mouse.click(left + width / 2, top + 24 + 24)
     facts = page.locator("#slices .picked dl").inner_text()
     assert "What" in facts
     assert "Thread" in facts

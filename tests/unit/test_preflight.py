@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.commands.inspection import kernel
+from kernel_delay.commands import check_kernel
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host import preflight
 
@@ -202,7 +202,9 @@ def test_the_check_says_the_same_and_loads_no_program(
     old = tmp_path / "vmlinux"
     old.write_bytes(types_with(["BPF_MAP_TYPE_RINGBUF", "BPF_FUNC_get_current_task_btf"]))
     monkeypatch.setattr(preflight, "BTF", old)
-    monkeypatch.setattr(kernel, "Programs", None)
-    (found,) = (each for each in kernel.kernel_findings(has_rights=True) if each.name == "programs")
+    monkeypatch.setattr(check_kernel, "Programs", None)
+    (found,) = (
+        each for each in check_kernel.kernel_findings(has_rights=True) if each.name == "programs"
+    )
     assert (found.state, found.remedy) == ("no", preflight.NEWER)
     assert found.detail == "this kernel's BPF has no task storage for tracing programs"

@@ -17,14 +17,14 @@ import pytest
 from kernel_delay.cli import main
 from kernel_delay.errors import OutputError
 from kernel_delay.fleet.database import tables_of
+from kernel_delay.fleet.export import ParquetFiles
 from kernel_delay.fleet.parquet_files import Found
+from kernel_delay.fleet.tables import FLEET_TABLES
 from kernel_delay.host import private_file
 from kernel_delay.host.private_file import PartFile, PrivateFile, WholeFile
 from kernel_delay.host.safe_folders import who_may_replace
 from kernel_delay.openvswitch.packets import PcapngWriter
 from kernel_delay.recording.directory import RecordingDirectory
-from kernel_delay.recording.fleet_tables import FLEET_TABLES
-from kernel_delay.recording.parquet import ParquetFiles
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import WITH_EVENTS

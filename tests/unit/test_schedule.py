@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
-from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
+from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.errors import TimeoutExpiredError
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.waiting import Ended

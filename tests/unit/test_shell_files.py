@@ -10,12 +10,12 @@ import pytest
 
 from kernel_delay import commands
 from kernel_delay.cli import parser_of
-from kernel_delay.commands import COMMANDS
+from kernel_delay.register import COMMANDS
 from tests.needs import needed
 from tests.unit.typed_lines import after_tab
 
 # It is not installed.
-SCRIPT = Path(__file__).parents[2] / "src" / "kernel_delay" / "shell_build.py"
+SCRIPT = Path(__file__).parents[2] / "setup" / "shell_files.py"
 
 
 @pytest.fixture(scope="module")

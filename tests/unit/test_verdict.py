@@ -1,7 +1,5 @@
 """The verdict: each rule finds its own cause, with the evidence, and an idle process has none."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,6 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.analysis.verdict.asleep import ASLEEP
-from kernel_delay.analysis.verdict.docs_page import page
 from kernel_delay.analysis.verdict.rule import Judged, Rule, apply
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import (
@@ -38,7 +35,6 @@ from kernel_delay.model import (
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 MS = 1_000_000
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "verdict.md"
 
 
 def sample(*threads: Thread, system_state: SystemState | None = None) -> Sample:
@@ -1015,9 +1011,3 @@ def test_the_worst_comes_first_and_remarks_last() -> None:
     judged = judge(sample(BUSY, STARVED, timed_thread(6, "s", stopped=400))).verdict
     assert [finding.rule for finding in judged] == ["stopped", "cpu_contention", "user_work"]
     assert [finding.share for finding in judged] == [0.8, 0.6, 0.97]
-
-
-def test_committed_page_is_current() -> None:
-    assert PAGE.read_text() == page(), (
-        "make it anew: python -m kernel_delay.analysis.verdict.docs_page >docs/reference/verdict.md"
-    )

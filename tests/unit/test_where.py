@@ -14,8 +14,8 @@ from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
 from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
 from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
 from kernel_delay.where.files import Files, Links
-from kernel_delay.where.look import at_least_ns, deadlocks, state_of, stop_signal
-from kernel_delay.where.standing import StandingThread
+from kernel_delay.where.look import deadlocks
+from kernel_delay.where.standing import StandingThread, at_least_ns, state_of, stop_signal
 
 ADDRESS = 0x1000
 OWNER = 71

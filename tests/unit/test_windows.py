@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from kernel_delay.capture.windows import control as module
-from kernel_delay.capture.windows.control import END_LEAD_NS, NEVER_NS, Windows
+from kernel_delay.capture import windows as module
+from kernel_delay.capture.windows import END_LEAD_NS, NEVER_NS, Windows
 from kernel_delay.loader._records import lib
 from tests.unit.windows import new_control, windows_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kernel_delay
-from kernel_delay.logs.causes import Usage
+from kernel_delay.commands.log.causes import Usage
 from kernel_delay.model import MeasuringCommand
 from tests.recordings import record_samples
 from tests.unit import macos

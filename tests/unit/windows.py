@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kernel_delay.capture.windows.control import Windows
+from kernel_delay.capture.windows import Windows
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Ended, ReportLeft, Waiter

@@ -16,10 +16,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from kernel_delay.logs.causes import Cause
-from kernel_delay.logs.files import find
-from kernel_delay.logs.rounds import LongRound
-from kernel_delay.logs.survey import survey
+from kernel_delay.commands.log.causes import Cause
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.rounds import LongRound
+from kernel_delay.commands.log.survey import survey
 from kernel_delay.model import Sample
 from tests.watching.truth import TIE
 from tests.watching.watch import samples_in

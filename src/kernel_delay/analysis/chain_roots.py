@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.model import ChainGap, ChainState, SleepReason
+from kernel_delay.model import POLL_REASONS, ChainGap, ChainState, SleepReason
 
 MOST_HOPS = 6
 """Whom the sixth waits for is not looked for."""
@@ -22,10 +22,6 @@ ROOT_REASONS: frozenset[SleepReason] = frozenset(
         *("frozen_filesystem", "core_dump", "signal", "terminal"),
     )
 )
-
-
-POLLS: frozenset[SleepReason] = frozenset(("poll", "epoll"))
-"""Waits for any of several files, and so maybe for several processes."""
 
 
 class StateSlice(Struct, frozen=True, gc=False):
@@ -143,7 +139,7 @@ class _Walk:
         """
         answers: list[tuple[int, StateSlice]] | None = None
         for other in self._within(each.waker, each.since_ns, each.until_ns):
-            if other.state != "blocked" or other.reason not in POLLS or not other.ended_ns:
+            if other.state != "blocked" or other.reason not in POLL_REASONS or not other.ended_ns:
                 yield other
                 continue
             if not each.ended_ns:
@@ -217,7 +213,7 @@ class _Walk:
 
 
 def _is_ended_poll(each: StateSlice) -> bool:
-    return each.state == "blocked" and each.reason in POLLS and each.ended_ns > 0
+    return each.state == "blocked" and each.reason in POLL_REASONS and each.ended_ns > 0
 
 
 def _for_answer(poll: StateSlice, answers: Sequence[tuple[int, StateSlice]]) -> StateSlice:

@@ -9,8 +9,8 @@ from typing import overload
 from msgspec import Struct, structs
 
 from kernel_delay.analysis.verdict import is_wait
+from kernel_delay.formatting import title_in
 from kernel_delay.model import Finding, Sample, Slice, Target, Thread
-from kernel_delay.printable import title_in
 
 _FIGURE = re.compile(r"\d[\d,.]*( (ns|µs|ms|s)\b)?")
 

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from kernel_delay.api.measuring import Options, capture_between, run
+from kernel_delay.capture import LONGEST_S
 from kernel_delay.errors import KernelDelayError, UsageError, compiled_parts
 from kernel_delay.model import Sample
-from kernel_delay.units import LONGEST_S
 
 BLOCKS = 16
 """So many blocks can be measured at once, as block.h has it."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from kernel_delay.capture import LONGEST_S
 from kernel_delay.errors import NoInputError, compiled_parts
+from kernel_delay.formatting import NS_PER_S
 from kernel_delay.model import Sample
-from kernel_delay.units import LONGEST_S, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import WindowPlan

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import RecordingHeader, RecordingTrailer, Sample
 from kernel_delay.model.notebook import section, table
-from kernel_delay.printable import printable
 from kernel_delay.recording.reader import open_recording
 from kernel_delay.recording.records import Events
 from kernel_delay.recording.tables import TABLES, Table, to_arrow, to_pandas, to_polars

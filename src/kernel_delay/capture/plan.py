@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.capture import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.host.kernel_names import POLLS, RING_ENTRY
 from kernel_delay.host.syscalls import Syscall
 from kernel_delay.probes import AttachPoint
-from kernel_delay.units import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 
 
 class TriggerPoints(Struct, frozen=True):

@@ -23,13 +23,13 @@ from kernel_delay.capture.program_names import (
 )
 from kernel_delay.capture.ring_sizes import doublings, ring_entries
 from kernel_delay.capture.syscall_events.user_stacks import default_pages
-from kernel_delay.capture.windows.control import NEVER_NS
-from kernel_delay.capture.windows.trigger_programs import (
+from kernel_delay.capture.trigger_programs import (
     TriggerKinds,
     needed_program_names,
     trigger_kinds,
     trigger_program_names,
 )
+from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.errors import KernelDelayError, UnavailableError
 from kernel_delay.host.cgroups import may_be_frozen
 from kernel_delay.host.kernel_names import (

@@ -15,7 +15,7 @@ from kernel_delay.capture.plan import Plan
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
-from kernel_delay.capture.windows.trigger_programs import attach_triggers, needed_program_names
+from kernel_delay.capture.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.loader._records import ffi, lib

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from kernel_delay.capture.boundaries import Boundaries, Readings
 from kernel_delay.capture.plan import EXEC, EventPlan, TriggerPoints
 from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.capture.session_options import Request, count_upcalls
 from kernel_delay.capture.stops import stopper_in_window, tracer_in_window
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
@@ -21,9 +23,7 @@ from kernel_delay.capture.threads.task_times import (
     weights_of_takers,
     with_scheduling,
 )
-from kernel_delay.capture.windows import Boundaries, Readings
-from kernel_delay.capture.windows.control import Windows
-from kernel_delay.capture.windows.schedule import Over, TriggeredWindows, timed_windows
+from kernel_delay.capture.windows import Windows
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.system_state import Snapshot, between, call_cost, cpu_uses, tracer

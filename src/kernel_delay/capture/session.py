@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.capture.plan import Plan, WindowPlan
@@ -87,12 +86,7 @@ class Session:
         if self._request.options.packet_losses:
             import kernel_delay.openvswitch.losses  # noqa: F401
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Detach and unload."""
         self._closing.close()
 

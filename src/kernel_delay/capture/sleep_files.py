@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.capture.threads.collector import ThreadOf
+from kernel_delay.formatting import encodable
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import (
@@ -25,7 +26,6 @@ from kernel_delay.host.open_files import (
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
-from kernel_delay.printable import encodable
 
 if TYPE_CHECKING:
     from kernel_delay.host.open_files.inet import InetSockets

@@ -16,14 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what was found; EX_UNAVAILABLE if no capture can run."""
     # Only a command that runs pays for what it imports.
-    from kernel_delay.commands.inspection import inspect
+    from kernel_delay.commands import check_report
     from kernel_delay.loader.base import start_log
     from kernel_delay.reporters import json
     from kernel_delay.reporters.layout import Layout
 
     start_log(args.debug)
-    found = inspect.inspect(target_options.selection(args))
+    found = check_report.inspect(target_options.selection(args))
     file = output_options.stdout()
     layout = output_options.as_shown(Layout(), file)
-    file.write(json.render(found) if args.json else inspect.render(found, layout))
+    file.write(json.render(found) if args.json else check_report.render(found, layout))
     return os.EX_OK if found.can_capture else os.EX_UNAVAILABLE

@@ -17,8 +17,8 @@ from kernel_delay.analysis.rounds import main_cause
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options.rounds import THRESHOLD_S
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError
+from kernel_delay.formatting import encodable
 from kernel_delay.model import RecordingHeader, Sample
-from kernel_delay.printable import encodable
 from kernel_delay.recording.directory import no_recordings, recordings_in
 from kernel_delay.recording.reader import IntactRecords, RecordingReader, open_recording
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side

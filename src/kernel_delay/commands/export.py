@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(name: str, folder: Path, *, redact: bool) -> "KernelDelayError | None":
     """Export one recording; return why that is not all of it, None if it is."""
+    from kernel_delay.fleet.export import ParquetFiles
     from kernel_delay.model import Sample
-    from kernel_delay.recording.parquet import ParquetFiles
     from kernel_delay.recording.reader import IntactRecords, open_recording
 
     with open_recording(name, redact=redact) as recording:

@@ -19,10 +19,9 @@ from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.packet_losses import LOSS_RULES
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.errors import KernelDelayError, NoInputError
-from kernel_delay.monitors.register import MONITORS
-from kernel_delay.printable import printable
+from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.recording.reader import open_recording
-from kernel_delay.units import NS_PER_S
+from kernel_delay.register import MONITORS
 from kernel_delay.version import VERSION
 
 PAGE_CHARACTERS = 20_000

@@ -12,8 +12,8 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.errors import InputError, KernelDelayError, NoInputError, UsageError, naming
-from kernel_delay.monitors.register import MONITORS
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
+from kernel_delay.register import MONITORS
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:

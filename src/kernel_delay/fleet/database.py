@@ -21,8 +21,7 @@ from kernel_delay.errors import (
 )
 from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
 from kernel_delay.fleet.parquet_files import Found
-from kernel_delay.host.safe_folders import locked
-from kernel_delay.recording.fleet_tables import (
+from kernel_delay.fleet.tables import (
     FLEET_TABLES,
     PARTITIONS,
     SCHEMA,
@@ -31,6 +30,7 @@ from kernel_delay.recording.fleet_tables import (
     FleetTable,
     columns,
 )
+from kernel_delay.host.safe_folders import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def query(name: str) -> str:
 
 def text_of(name: str) -> str:
     """The same, whole; with the causes that the rules of the verdict have in these tables."""
-    text = (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    text = (files(__package__) / f"{name}.sql").read_text(encoding="utf-8")
     return text.replace("{cause}", _cause()) if "{cause}" in text else text
 
 
@@ -134,7 +134,7 @@ def tables_of(found: Found) -> "Iterator[duckdb.DuckDBPyConnection]":
     """A database with the tables of the files; raises what survey() does."""
     with _connected() as connection, _naming_damage():
         for table in FLEET_TABLES:
-            _check_schema(connection, table, found.files[table])
+            _check_schema(connection, found.files[table])
             _make_view(connection, table, found.files[table])
         yield connection
 
@@ -209,9 +209,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _check_schema(
-    connection: "duckdb.DuckDBPyConnection", table: FleetTable, files: Sequence[str]
-) -> None:
+def _check_schema(connection: "duckdb.DuckDBPyConnection", files: Sequence[str]) -> None:
     """Raise InputError for files that are something else by what they say of themselves."""
     if not files:
         return

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.recording.fleet_tables import FLEET_TABLES, FleetTable
+from kernel_delay.fleet.tables import FLEET_TABLES, FleetTable
 
 _SUFFIX = ".parquet"
 _MAGIC = b"PAR1"

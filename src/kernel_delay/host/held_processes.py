@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from kernel_delay.formatting import title_in
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.open_files import processes
 from kernel_delay.host.proc_text import lines_of, read_lines, read_text
 from kernel_delay.host.target import PROC, command_line, read_stat
-from kernel_delay.printable import title_in
 
 # Some 2,000 processes.
 MOST_CPU_S = 0.05

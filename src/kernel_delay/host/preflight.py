@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
+from kernel_delay.formatting import printable
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.printable import printable
 
 SELINUX_ENFORCE = Path("/sys/fs/selinux/enforce")
 # A context of SELinux: user:role:type:level.

@@ -5,7 +5,6 @@ import pwd
 import shutil
 import signal
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NoReturn, Self
 
 from kernel_delay.errors import NotExecutedError, UsageError
@@ -55,12 +54,7 @@ class StartedProgram:
         """Return it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it, if it still waits."""
         if self._is_waiting:
             os.close(self._order)

@@ -10,9 +10,9 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
+from kernel_delay.formatting import title_in
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_bytes
-from kernel_delay.printable import title_in
 
 DEFAULT_COMM = "ovs-vswitchd"
 

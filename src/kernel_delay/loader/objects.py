@@ -17,11 +17,11 @@ from kernel_delay.errors import (
     shortage,
     soft_limit,
 )
+from kernel_delay.formatting import printable
 from kernel_delay.host.preflight import BTF, why_refused
 from kernel_delay.loader import _records
 from kernel_delay.loader.base import BpfError, take_log
 from kernel_delay.loader.programs import BpfObject
-from kernel_delay.printable import printable
 
 # What libbpf (1.1 to 1.5) says of a program that is refused: src/libbpf.c:bpf_object_load_prog()
 # and bpf_object__load_progs(). The verifier's log comes in between; of a long one only the end is

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kernel_delay.analysis.rounds import CAUSES, UNKNOWN_CAUSE, cause_name
 from kernel_delay.capture.rounds.budget import resident_bytes
+from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.metrics import LostPackets, OwnCost, PmdFigures, Snapshot
 from kernel_delay.metrics.ledger import OTHER, Ledger, ThreadClasses
 from kernel_delay.model import (
@@ -19,7 +20,6 @@ from kernel_delay.model import (
     ThreadTotals,
     Upcalls,
 )
-from kernel_delay.printable import printable
 
 NOT_RECORDED = "not_recorded"
 """The cause of long rounds of which there is no record: they came soon after a longer one."""
@@ -37,8 +37,6 @@ LAST_THREADS_S = 0.2
 
 MOST_PMDS = 64
 """PMD threads that have series of their own; those of others are summed up."""
-
-NS_PER_S = 1_000_000_000
 
 
 class Totals(Protocol):

@@ -11,10 +11,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from kernel_delay.formatting import NS_PER_S
 from kernel_delay.metrics import Lengths, LostPackets, PmdFigures, Snapshot
 from kernel_delay.version import VERSION
-
-NS_PER_S = 1_000_000_000
 
 Kind = Literal["counter", "gauge", "histogram"]
 

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, added
 from kernel_delay.model import (
     CallTotals,
@@ -20,7 +21,6 @@ from kernel_delay.model import (
     ThreadTime,
     ThreadTotals,
 )
-from kernel_delay.printable import printable
 
 OTHER = "other"
 MAIN = "main"

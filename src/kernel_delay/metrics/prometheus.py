@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from msgspec import Struct
@@ -181,12 +180,7 @@ class MetricsServer:
         """Return the server itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Serve no more."""
         self.close()
 

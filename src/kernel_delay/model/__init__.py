@@ -4,6 +4,7 @@ Immutable, typed, and free of any way to get or to print it.
 """
 
 from kernel_delay.model.causes import (
+    POLL_REASONS,
     CallCost,
     CgroupLimit,
     CpuUse,
@@ -100,6 +101,7 @@ from kernel_delay.model.totals import (
 from kernel_delay.model.window import EndedBy, Lost, TriggerHit, Untraced, WallClock, Window
 
 __all__ = [
+    "POLL_REASONS",
     "Abi",
     "CallCost",
     "CallTotals",

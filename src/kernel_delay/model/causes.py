@@ -47,6 +47,9 @@ SleepReason = Literal[
 analysis/sleep_reasons.py say.
 """
 
+POLL_REASONS: tuple[SleepReason, ...] = ("poll", "epoll")
+"""Waits for any of several files, and so maybe for several processes."""
+
 WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]
 """Who ended a wait: a thread in its own context, or an interrupt whoever it interrupted."""
 

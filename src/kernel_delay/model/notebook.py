@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 
 
 def section(title: str, *parts: str) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from kernel_delay.formatting import printable
 from kernel_delay.model.causes import SystemState
 from kernel_delay.model.coverage import Coverage
 from kernel_delay.model.packet_losses import PacketLosses
@@ -21,7 +22,6 @@ from kernel_delay.model.syscalls import StackFrame, SyscallEvent
 from kernel_delay.model.thread import Thread
 from kernel_delay.model.totals import UpcallStats
 from kernel_delay.model.window import Lost, Window
-from kernel_delay.printable import printable
 
 SliceKind = Literal[
     "call", "fault", "unknown_mode", "lost_modes",

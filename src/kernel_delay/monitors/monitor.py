@@ -17,7 +17,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import UsageError
 from kernel_delay.monitors.options import check_pcap
-from kernel_delay.monitors.register import command_module
+from kernel_delay.register import command_module
 from kernel_delay.reporters import print_exit, print_message
 
 if TYPE_CHECKING:

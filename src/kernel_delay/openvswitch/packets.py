@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from kernel_delay.errors import OutputError, UnavailableError
+from kernel_delay.formatting import printable
 from kernel_delay.host.private_file import PrivateFile
-from kernel_delay.printable import printable
 
 SECTION_HEADER = 0x0A0D0D0A
 INTERFACE_DESCRIPTION = 1

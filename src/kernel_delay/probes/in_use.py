@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.formatting import printable
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.stored_files import Root
 from kernel_delay.host.target import living_thread
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.features import attached_uprobe
 from kernel_delay.loader.programs import Program
-from kernel_delay.printable import printable
 from kernel_delay.probes import UserProbe
 
 

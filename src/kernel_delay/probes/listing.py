@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.tracefs import tracefs
-from kernel_delay.printable import printable
 from kernel_delay.probes.arguments import Argument
 from kernel_delay.probes.kernel import kernel_functions, tracepoint_names
 from kernel_delay.probes.objects import ProbedObject, find_library

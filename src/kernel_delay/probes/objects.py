@@ -15,12 +15,12 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, hint, similar_names
+from kernel_delay.formatting import encodable
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.file_status import FileStatus, file_status
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.stored_files import Root, open_stored
 from kernel_delay.host.target import living_thread
-from kernel_delay.printable import encodable
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
 from kernel_delay.symbols.bounds import HELD_BYTES, MAX_OBJECTS
 from kernel_delay.symbols.functions import Functions

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernel_delay.formatting import encodable
 from kernel_delay.host.container_names import node_name
 from kernel_delay.host.containers import named_cgroup_of
 from kernel_delay.host.target import ProcessTarget, command_line
@@ -14,7 +15,6 @@ from kernel_delay.model import (
     RecordedTarget,
     RecordingHeader,
 )
-from kernel_delay.printable import encodable
 from kernel_delay.version import VERSION
 
 PROC = Path("/proc")

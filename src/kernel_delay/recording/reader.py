@@ -11,9 +11,8 @@ from typing import BinaryIO, NoReturn, TypeVar, get_args
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.formatting import printable
 from kernel_delay.model import RecordingFormat, RecordingHeader, RecordingTrailer, Sample
-from kernel_delay.monitors.register import MONITORS
-from kernel_delay.printable import printable
 from kernel_delay.recording.frames import CutError, lines
 from kernel_delay.recording.records import (
     COMMANDS,
@@ -25,6 +24,7 @@ from kernel_delay.recording.records import (
 )
 from kernel_delay.recording.sample_assembly import SampleAssembly
 from kernel_delay.recording.validation import check_header, check_trailer
+from kernel_delay.register import MONITORS
 
 STDIN = "-"
 

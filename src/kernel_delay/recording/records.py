@@ -26,7 +26,7 @@ from kernel_delay.model import (
     Thread,
     Window,
 )
-from kernel_delay.monitors.register import MONITORS, events_module
+from kernel_delay.register import MONITORS, events_module
 
 EVENTS_AT_ONCE = 1000
 """In one record at most: so it stays small."""

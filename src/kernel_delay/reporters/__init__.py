@@ -2,7 +2,7 @@
 
 import sys
 
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 
 
 def print_message(text: str) -> None:

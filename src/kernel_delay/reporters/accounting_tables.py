@@ -6,6 +6,7 @@ from itertools import accumulate
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import time_parts
 from kernel_delay.analysis.verdict.formatting import chain_thread
+from kernel_delay.formatting import printable
 from kernel_delay.model import (
     ChainGap,
     ChainPart,
@@ -18,7 +19,6 @@ from kernel_delay.model import (
     WaitChain,
     Waker,
 )
-from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Row, Table
 from kernel_delay.reporters.tables import COUNT, NUMBER, call_name, cut, name_column, times
 

@@ -1,7 +1,7 @@
 """A change of a comparison, as text: whose it is, of which figure, and by how much."""
 
 from kernel_delay.analysis.comparison import Change, Comparison
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 
 # Columns of a terminal for the threads.
 _THREADS = 12

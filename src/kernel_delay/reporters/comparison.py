@@ -12,7 +12,7 @@ from kernel_delay.analysis.comparison import (
     ChangeKind,
     Comparison,
 )
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 from kernel_delay.reporters import round_comparison
 from kernel_delay.reporters.changes import (
     difference_text,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.formatting import printable
 from kernel_delay.model import RecordingHeader
-from kernel_delay.printable import printable
 
 _INDENT = 8
 _WIDTH = 80

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.formatting import printable
 from kernel_delay.model import Coverage, Stopwatch
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 
 MOST_COUNTERS = 20

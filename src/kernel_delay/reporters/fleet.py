@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import length
 from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
 from kernel_delay.reporters.layout import Layout
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, StackFrame
-from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import call_name
 
 

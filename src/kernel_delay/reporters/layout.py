@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.units import brief
+from kernel_delay.formatting import brief
 
 Role = Literal["heading", "verdict", "acquittal", "remark", "warning"]
 """What a line is to its reader, and so its colour."""

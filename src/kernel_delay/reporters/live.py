@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.formatting import printable
 from kernel_delay.host.signals import shutdown_text
 from kernel_delay.model import RoundTotals, Sample, ThreadRounds
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.progress import WITHOUT_BAR
 from kernel_delay.reporters.rounds import line, percentile_text

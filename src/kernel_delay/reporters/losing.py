@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
+from kernel_delay.formatting import brief, printable
 from kernel_delay.host.losing import Losing, Survey
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
-from kernel_delay.units import brief
 
 MOST_SHOWN = 10
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernel_delay.analysis.states import states
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, Thread, ThreadTime
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.processes import TITLE_WIDTH, Processes
 

@@ -1,7 +1,7 @@
 """What a PMD thread of Open vSwitch did, as tables."""
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import PmdStats, RxQueue
-from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Row, Table, first_rows
 from kernel_delay.reporters.tables import COUNT, cut, name_column, times
 

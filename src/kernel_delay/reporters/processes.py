@@ -12,8 +12,8 @@ from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.formatting import in_percent
 from kernel_delay.analysis.verdict.wait_chains import LOOK_AT, WAIT_CHAIN
+from kernel_delay.formatting import printable
 from kernel_delay.model import Container, Finding, Sample, Target, Thread
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.recording_header import short_container
 from kernel_delay.reporters.tables import name_of

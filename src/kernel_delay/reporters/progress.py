@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
+from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.host.signals import shutdown_text
-from kernel_delay.printable import printable
-from kernel_delay.units import NS_PER_S
 
 # Not worth a bar, nor the time that importing it takes.
 FEW_STACKS = 200

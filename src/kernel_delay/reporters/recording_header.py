@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import Container, RecordedTarget, RecordingHeader, RecordingTrailer
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 
 _LABEL_WIDTH = 13

@@ -9,8 +9,8 @@ from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.asleep import slept_long
 from kernel_delay.analysis.verdict.formatting import in_percent, length, share
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN
+from kernel_delay.formatting import printable
 from kernel_delay.model import EndedBy, Finding, Lost, Round, Sample
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
 
 Count = Callable[[Sample], int]

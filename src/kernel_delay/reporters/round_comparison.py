@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kernel_delay.analysis.comparison import Change, Comparison
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 from kernel_delay.reporters.changes import (
     difference_text,
     length_text,

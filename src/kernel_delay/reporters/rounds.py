@@ -9,6 +9,7 @@ from kernel_delay.analysis.missed import missed_sentences
 from kernel_delay.analysis.percentiles import is_longest, percentile
 from kernel_delay.analysis.rounds import cause_name, main_cause, ran_functions, samples_of
 from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.formatting import printable
 from kernel_delay.model import (
     LogLine,
     LogMissing,
@@ -19,7 +20,6 @@ from kernel_delay.model import (
     ThreadRounds,
     WallClock,
 )
-from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_lines, frame_text

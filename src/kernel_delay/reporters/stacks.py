@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, Sleep, StackFrame, SyscallEvent, Thread, Waker
-from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import sleep_place
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_lines, frame_text

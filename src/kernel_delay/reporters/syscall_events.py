@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
+from kernel_delay.formatting import NS_PER_US, printable
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.tables import call_name
-from kernel_delay.units import NS_PER_US
 
 COLUMNS = (
     f"  {'ENTRY (ns)':>19} {'EXIT (ns)':>19} {'TID':>10} {'COMM':16} {'DELTA (us)':>10}  SYSCALL"

@@ -8,6 +8,7 @@ from the largest total down.
 
 from collections.abc import Iterable
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import (
     HardIrqStats,
@@ -17,7 +18,6 @@ from kernel_delay.model import (
     SyscallStats,
     Thread,
 )
-from kernel_delay.printable import printable
 from kernel_delay.reporters.grid import Column, Row, Table, first_rows
 
 NAME_WIDTH = 20

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kernel_delay.analysis.states import by_name, slept_throughout, worst_first
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, SkippedWindow, Target, Thread, UpcallStats, Window
-from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.coverage import coverage_lines

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.states import lost_ns, states, worst_first
+from kernel_delay.formatting import printable
 from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
-from kernel_delay.printable import printable
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
 from kernel_delay.reporters.overview import HEADINGS, LEGEND, LETTERS, bar, shares

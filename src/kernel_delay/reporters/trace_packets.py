@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Literal
 
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 
 # Trace.packet, and of a TracePacket:
 _PACKET = 1

@@ -6,12 +6,11 @@ from itertools import islice
 
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
+from kernel_delay.formatting import brief, printable
 from kernel_delay.host.kernel_names import OPENS
 from kernel_delay.model import SleepReason, StackFrame
-from kernel_delay.printable import printable
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_text
-from kernel_delay.units import brief
 from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
 
 # Of threads that stand alike so many are named.

@@ -11,7 +11,6 @@ from pathlib import Path
 from cffi import FFI
 
 OWN = (
-    "truncation",
     "eh_frame",
     "large_frames",
     "modules",

@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Modules for libdwfl, of files that Python has found and opened. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+static void map_zeros(int number, siginfo_t *info, void *context)
+{
+	uintptr_t size = sysconf(_SC_PAGESIZE), page = (uintptr_t)info->si_addr & ~(size - 1);
+
+	/* Not executable: code of ours that is gone still ends the process. */
+	if (info->si_code != BUS_ADRERR ||
+	    mmap((void *)page, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		signal(number, SIG_DFL); /* on return it faults again, and ends */
+}
+
+/* From now on a mapped file that gets shorter reads as zeros where it ended, rather than end this
+ * process by SIGBUS: libdw maps the files that it reads, and their owner may truncate them.
+ */
+static void outlive_truncation(void)
+{
+	struct sigaction action = {.sa_sigaction = map_zeros, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGBUS, &action, NULL);
+}
 
 /* A module's separate debug files, whose descriptors are -1 without one and once libdwfl has it. */
 struct module_files {

@@ -8,7 +8,6 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kernel_delay.errors import NoInputError, UnavailableError
@@ -134,12 +133,7 @@ class ProcessImage:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close all files."""
         self.close()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kernel_delay.formatting import brief
 from kernel_delay.host.kernel_names import FUTEXES
 from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.symbols.memory import Read
-from kernel_delay.units import brief
 from kernel_delay.where import Holder
 from kernel_delay.where.files import MOST_NAMED, Files
 

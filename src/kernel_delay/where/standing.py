@@ -1,7 +1,7 @@
 """The threads as the kernel has them now: where.bpf.c, loaded, and its records."""
 
+import signal
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from msgspec import Struct
@@ -10,10 +10,21 @@ from kernel_delay.loader._records import ffi as session_ffi
 from kernel_delay.loader._records import lib as session
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object
+from kernel_delay.where import State
 from kernel_delay.where._where_records import ffi, lib
 
 if TYPE_CHECKING:
     from kernel_delay.where._where_records import StandingThread as Record
+
+# include/linux/sched.h, the same from 5.14 to 6.18.
+TASK_RUNNING = 0
+TASK_UNINTERRUPTIBLE = 2
+TASK_STOPPED = 4
+TASK_TRACED = 8
+TASK_DEAD = 0x80
+
+# include/linux/sched/jobctl.h, the same: the signal of the last stop.
+JOBCTL_STOP_SIGMASK = 0xFFFF
 
 LockKind = Literal["mutex", "semaphore", "rwsem", "readers"]
 
@@ -105,12 +116,7 @@ class Standing:
         """Return it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Unload it."""
         self._object.close()
 
@@ -175,3 +181,38 @@ def _lock(record: "Record") -> KernelLock | None:
 
 def _text(raw: bytes) -> str:
     return raw.decode(errors="backslashreplace")
+
+
+def state_of(thread: StandingThread) -> State:
+    """Return a thread's state."""
+    task_state = thread.task_state
+    if task_state & TASK_DEAD:
+        return "exited"
+    # One that is about to sleep is still on its CPU.
+    if thread.on_cpu:
+        return "running"
+    if thread.is_frozen:
+        return "frozen"
+    if task_state & TASK_TRACED:
+        return "traced"
+    if task_state & TASK_STOPPED:
+        return "stopped"
+    if task_state == TASK_RUNNING:
+        return "throttled" if thread.is_throttled else "runnable"
+    return "uninterruptible" if task_state & TASK_UNINTERRUPTIBLE else "sleeping"
+
+
+def at_least_ns(thread: StandingThread, state: State) -> int | None:
+    """Return how long it has been so, at least; None if that is not known."""
+    if state in ("running", "exited"):
+        return None
+    return thread.queued_ns if state == "runnable" else thread.off_cpu_ns
+
+
+def stop_signal(thread: StandingThread) -> str | None:
+    """Return the name of the signal that stopped it; None if that is not known."""
+    number = thread.jobctl & JOBCTL_STOP_SIGMASK
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture.plan import MOST_SLICES, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows.control import LONGEST_LEAD_NS
+from kernel_delay.capture.windows import LONGEST_LEAD_NS
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 from tests.emulation import is_emulated

@@ -18,7 +18,7 @@ from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.ring_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.threads.collector import Collector
-from kernel_delay.capture.windows.control import Windows
+from kernel_delay.capture.windows import Windows
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.maps import Map
 from kernel_delay.loader.programs import Link, Program

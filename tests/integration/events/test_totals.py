@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kernel_delay.capture import windows as module
 from kernel_delay.capture.plan import EventPlan, WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
-from kernel_delay.capture.windows import control
-from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.host.target import find_target
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sample
@@ -106,7 +106,7 @@ class Late:
 def test_a_window_that_opened_too_late_leaves_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, plan: EventPlan
 ) -> None:
-    monkeypatch.setattr(control, "lib", Late(True, True))
+    monkeypatch.setattr(module, "lib", Late(True, True))
     process = start("storm", "3", "1000")
     sample = capture(process.pid, plan, until_it_slept(process, 100))
     assert events_of(sample)
@@ -125,7 +125,7 @@ def test_a_window_that_opened_too_late_leaves_nothing(
 def test_late_window_takes_no_events_from_the_previous_one(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "lib", Late(False, True))
+    monkeypatch.setattr(module, "lib", Late(False, True))
     process = start("storm", "1", "1000")
     windows = WindowPlan(sample_time_ns=500_000_000, count=2)
     events = SessionOptions(events=event_plan(stack_mode="none"))

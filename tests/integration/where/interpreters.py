@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from kernel_delay.where import ThreadPosition, Where
-from kernel_delay.where.look import NO_REGISTERS
+from kernel_delay.where.process import NO_REGISTERS
 from tests import commands
 
 # The interpreters of pyenv that are not in use have no name in the path.

@@ -16,7 +16,7 @@ import pytest
 
 from kernel_delay.host.target import find_descendants
 from kernel_delay.where import Holder, ThreadPosition, Where
-from kernel_delay.where.look import NO_REGISTERS
+from kernel_delay.where.process import NO_REGISTERS
 from lab.instance import Instance
 from tests import commands
 from tests.gdb_frames import frames_by_gdb

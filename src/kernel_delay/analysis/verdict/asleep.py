@@ -15,7 +15,7 @@ from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
-from kernel_delay.model import Sample, Sleep, SleepReason, Thread
+from kernel_delay.model import POLL_REASONS, Sample, Sleep, SleepReason, Thread
 
 # Calls that are named.
 MOST_CALLS = 3
@@ -29,7 +29,6 @@ _SAID_AT_ONCE = 2
 # Other threads that are named.
 MOST_OTHERS = 3
 
-_POLLS: tuple[SleepReason, ...] = ("poll", "epoll")
 _MAY_BE_IDLE = frozenset(wait.reason for wait in WAITS if wait.remark or wait.in_rounds)
 _CLEARER = {rule.reason: rule for rule in WAIT_RULES if rule.remark}
 
@@ -102,7 +101,9 @@ def _say_asleep(case: Case) -> Statement:
 
 def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     """What may show whom the main thread of one process waits for in a poll that nobody ended."""
-    if slept[0].reason not in _POLLS or any(sleep.wakers or sleep.short_ns for sleep in slept):
+    if slept[0].reason not in POLL_REASONS or any(
+        sleep.wakers or sleep.short_ns for sleep in slept
+    ):
         return None
     return look_for_whom(sample, thread)
 
@@ -147,7 +148,7 @@ def _lengths(parts: dict[str, list[Sleep]]) -> str:
 def _unserved(parts: dict[str, list[Sleep]]) -> tuple[str, ...]:
     """Say that a thread which polls served nobody while it slept on its own."""
     clocks = [call for call, part in parts.items() if _are_of(part, ("clock",))]
-    if not clocks or not any(_are_of(part, _POLLS) for part in parts.values()):
+    if not clocks or not any(_are_of(part, POLL_REASONS) for part in parts.values()):
         return ()
     return (f"While it slept in {clocks[0]}, it handled no events.",)
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
+from kernel_delay.formatting import title_in
 from kernel_delay.model import ChainThread, Sample, SyscallStats, Thread
-from kernel_delay.printable import title_in
 
 
 def length(ns: int) -> str:

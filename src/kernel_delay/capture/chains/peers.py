@@ -5,7 +5,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kernel_delay.analysis.chain_roots import MOST_HOPS, POLLS, StateSlice
+from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
 from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
@@ -19,7 +19,7 @@ from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import ChainGap, SleepFile, SleepReason
+from kernel_delay.model import POLL_REASONS, ChainGap, SleepFile, SleepReason
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -303,7 +303,7 @@ def _is_interrupted(was: Was) -> bool:
     reason = was.place.reason if was.place is not None else "unknown"
     if reason == "futex":
         return was.waker_kind == "hard_irq"
-    return reason in POLLS and was.waker_kind in ("hard_irq", "unknown")
+    return reason in POLL_REASONS and was.waker_kind in ("hard_irq", "unknown")
 
 
 def _peers(file: SleepFile | None) -> tuple[int, ...]:

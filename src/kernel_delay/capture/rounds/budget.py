@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-NS_PER_S = 1_000_000_000
+from kernel_delay.formatting import NS_PER_S
 
 # Over this time it is judged: a record or two may take more for a moment.
 SPAN_NS = 30 * NS_PER_S

@@ -1,7 +1,6 @@
 """Which threads are sampled: those whose open round may become a long one."""
 
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
@@ -38,12 +37,7 @@ class Profiles:
         """Nothing is sampled yet."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Sample no more."""
         self.close()
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Self
 
 from kernel_delay.capture.programs import Programs
@@ -38,12 +37,7 @@ class SoftIrqs:
         """None is measured yet, or all are."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Measure none any more."""
         with ExitStack() as stack:
             for link in (self._exit, self._entry):

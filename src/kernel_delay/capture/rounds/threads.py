@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kernel_delay.capture.threads.counting import is_frozen
 from kernel_delay.capture.threads.thread_stats import ThreadName, syscall_of, text_of
-from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import Histogram, Lost, OtherThread, ThreadRounds
 

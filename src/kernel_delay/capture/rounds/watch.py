@@ -22,7 +22,7 @@ from kernel_delay.capture.rounds.totals import TotalsReader
 from kernel_delay.capture.session_options import UpcallsSoFar, count_upcalls
 from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.thread_stats import text_of
-from kernel_delay.capture.windows.control import NEVER_NS, wait_for_programs
+from kernel_delay.capture.windows import NEVER_NS, wait_for_programs
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import ffi, lib

@@ -12,7 +12,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.syscall_events._events import ffi, lib
 from kernel_delay.capture.syscall_events.kept_events import KeptEvents, Place
 from kernel_delay.capture.syscall_events.stacks import StackNamer, UserStack
-from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
 from kernel_delay.model import Lost, StackFrame, SyscallEvent

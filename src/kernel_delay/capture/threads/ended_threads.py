@@ -13,7 +13,7 @@ from kernel_delay.capture.threads import RecordSource
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.rings import RingMemory, places_in
 from kernel_delay.capture.threads.thread_stats import text_of
-from kernel_delay.capture.windows.control import wait_for_programs
+from kernel_delay.capture.windows import wait_for_programs
 from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from kernel_delay.capture.threads import RecordSource
 from kernel_delay.capture.threads.counting import DumpedThread
 from kernel_delay.capture.threads.epochs import Epochs, ThreadRecords
 from kernel_delay.capture.threads.rings import Numbered, Ring, RingMemory, Rings, SummedUp
-from kernel_delay.capture.windows.control import wait_for_programs
+from kernel_delay.capture.windows import wait_for_programs
 from kernel_delay.loader._records import lib
 
 

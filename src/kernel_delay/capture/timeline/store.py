@@ -13,7 +13,7 @@ from kernel_delay.capture.threads.counting import MODES, STATES
 from kernel_delay.capture.threads.thread_stats import hard_irq_name
 from kernel_delay.capture.timeline._timeline import ffi, lib
 from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of
-from kernel_delay.capture.windows.control import NEVER_NS
+from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
 from kernel_delay.model import Lost, SleepReason

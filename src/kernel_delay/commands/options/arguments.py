@@ -9,7 +9,8 @@ import os
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from kernel_delay.units import LONGEST_S, NS_PER_MS, NS_PER_S, NS_PER_US
+from kernel_delay.capture import LONGEST_S
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, NS_PER_US
 
 UNITS_NS = (
     ("ns", 1),

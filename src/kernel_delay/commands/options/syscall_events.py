@@ -3,10 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from kernel_delay.capture import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 from kernel_delay.commands.options import arguments
 from kernel_delay.commands.options.outputs import add_folded
 from kernel_delay.errors import UsageError
-from kernel_delay.units import MAX_EVENTS, MAX_STACKS, STACK_BYTES
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import EventPlan

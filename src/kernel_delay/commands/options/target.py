@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
-from kernel_delay.printable import encodable
+from kernel_delay.formatting import encodable
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:

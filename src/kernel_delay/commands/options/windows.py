@@ -5,9 +5,10 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kernel_delay.capture import LONGEST_S
 from kernel_delay.commands.options import arguments
 from kernel_delay.errors import UsageError
-from kernel_delay.units import LONGEST_S, NS_PER_S
+from kernel_delay.formatting import NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.capture.plan import TriggerPoints, WindowPlan

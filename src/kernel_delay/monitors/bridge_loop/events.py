@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.histogram import LinearHistogram, Log2Histogram, Quantiles
+from kernel_delay.formatting import NS_PER_S, NS_PER_US
 from kernel_delay.recording.records import Events
-from kernel_delay.units import NS_PER_S, NS_PER_US
 
 # The slides' histograms, in microseconds: passes up to a second by the
 # millisecond, waits up to 30 seconds by 30 milliseconds.

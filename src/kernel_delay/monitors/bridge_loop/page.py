@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
+from kernel_delay.formatting import NS_PER_MS, printable
 from kernel_delay.monitors.bridge_loop.events import Interval
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks
 from kernel_delay.reporters.page.rows import Largest, PageTable, Row, seconds_text, us_text
-from kernel_delay.units import NS_PER_MS
 
 
 class LoopPage:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.histogram import Quantiles
+from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.monitors.bridge_loop.events import (
     BridgeLoop,
     Interval,
@@ -14,9 +15,7 @@ from kernel_delay.monitors.bridge_loop.events import (
     LoopTimes,
 )
 from kernel_delay.monitors.monitor import Outputs, Report
-from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
-from kernel_delay.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.netlink import NLA_HDRLEN, Attribute, walk
 from kernel_delay.monitors.datapath_ops.cookie import format_cookie
 from kernel_delay.openvswitch.flow_key.decode import format_key
@@ -24,7 +25,6 @@ from kernel_delay.openvswitch.flow_key.text import (
     spaced_hex,
     wrong_length,
 )
-from kernel_delay.printable import printable
 
 MAX_DEPTH = 16
 """The kernel nests 16 clones at most (net/openvswitch/flow_netlink.c, 6.18)."""

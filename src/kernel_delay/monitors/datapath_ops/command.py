@@ -11,9 +11,8 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options.upstream import add_needless
 from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
-from kernel_delay.monitors.options import add_filter, add_packets
+from kernel_delay.monitors.options import add_filter, add_needless, add_packets
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.datapath_ops import report

@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.netlink import Attribute, walk
 from kernel_delay.monitors.datapath_ops.events import Operation
 from kernel_delay.openvswitch.flow_key import format_key, format_match
 from kernel_delay.openvswitch.flow_key.packet import packet_key
 from kernel_delay.openvswitch.flow_key.text import NAMES, flags, spaced_hex, ufid_text
-from kernel_delay.printable import printable
 
 _HEADERS = struct.Struct("=IHHIIBBHi")
 

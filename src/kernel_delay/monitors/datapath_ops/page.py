@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
+from kernel_delay.formatting import NS_PER_US, printable
 from kernel_delay.monitors.datapath_ops.actions import format_actions
 from kernel_delay.monitors.datapath_ops.events import OperationEvent, answer
 from kernel_delay.monitors.datapath_ops.message import Request, flow_match, packet_text
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks, Rates
 from kernel_delay.reporters.page.rows import (
     MOST_ROWS,
@@ -18,7 +18,6 @@ from kernel_delay.reporters.page.rows import (
     short_text,
     us_text,
 )
-from kernel_delay.units import NS_PER_US
 
 
 class OperationsPage:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.errors import UsageError
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, printable
 from kernel_delay.host.errnos import ERRORS
 from kernel_delay.monitors.datapath_ops.actions import format_actions
 from kernel_delay.monitors.datapath_ops.events import (
@@ -32,8 +33,6 @@ from kernel_delay.monitors.datapath_ops.message import (
 from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter, datapath_port
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
-from kernel_delay.printable import printable
-from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage

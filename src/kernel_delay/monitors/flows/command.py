@@ -9,9 +9,8 @@ from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
-from kernel_delay.commands.options.upstream import PAHOLE, add_needless
 from kernel_delay.monitors.monitor import Monitor, OpenOutputs, batches
-from kernel_delay.monitors.options import add_filter
+from kernel_delay.monitors.options import PAHOLE, add_filter, add_needless
 
 if TYPE_CHECKING:
     from kernel_delay.monitors.flows import report

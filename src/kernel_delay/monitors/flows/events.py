@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from kernel_delay.analysis.histogram import Log2Histogram
 from kernel_delay.errors import InputError
+from kernel_delay.formatting import NS_PER_MS, printable
 from kernel_delay.openvswitch.flow_key import format_match
 from kernel_delay.openvswitch.installed import Version
-from kernel_delay.printable import printable
 from kernel_delay.recording.records import Events
-from kernel_delay.units import NS_PER_MS
 
 FlowChange = Literal["insert", "keep", "modify", "delete"]
 """What happened to a flow: it was made, or a revalidator looked at it and did that."""

@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 
+from kernel_delay.formatting import printable
 from kernel_delay.monitors.flows.events import FlowEvent, match_text, reason_text
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Rates
 from kernel_delay.reporters.page.rows import (
     MOST_ROWS,

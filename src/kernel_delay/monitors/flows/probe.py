@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kernel_delay.errors import NoInputError
+from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
 from kernel_delay.openvswitch._ovs_records import ffi, lib
 from kernel_delay.openvswitch.flow_key.text import ufid_text
@@ -17,7 +18,6 @@ from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes.objects import process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from kernel_delay.openvswitch._ovs_records import FlowEventPointer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from kernel_delay.errors import UsageError
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, printable
 from kernel_delay.monitors.flows.events import (
     REASONS,
     UNKNOWN_REASON,
@@ -18,9 +19,7 @@ from kernel_delay.monitors.flows.events import (
 )
 from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter
-from kernel_delay.printable import printable
 from kernel_delay.reporters.histogram import bucket_lines
-from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage

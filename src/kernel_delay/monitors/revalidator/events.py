@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 
 from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.errors import InputError
+from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.recording.records import Events
-from kernel_delay.units import NS_PER_MS
 
 # udpif_revalidator(): a dump longer than the first divides the flow limit, one longer than the
 # second cuts it to three quarters, and one shorter than the third raises it, all in ms.

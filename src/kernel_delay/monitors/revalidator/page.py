@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
+from kernel_delay.formatting import NS_PER_MS, printable
 from kernel_delay.monitors.revalidator.events import FlowCheck, RevalidatorRound
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks
 from kernel_delay.reporters.page.rows import (
     Largest,
@@ -15,7 +15,6 @@ from kernel_delay.reporters.page.rows import (
     seconds_text,
     us_text,
 )
-from kernel_delay.units import NS_PER_MS
 
 CHECK_HEADINGS = (
     *("Round ended at, s", "Datapath", "UFID", "Packets", "Age, ms", "Check, us", "Ready, us"),

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernel_delay.errors import NoInputError
+from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.revalidator.events import (
@@ -32,7 +33,6 @@ from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
 from kernel_delay.probes.triggers import UsdtTrigger
-from kernel_delay.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array

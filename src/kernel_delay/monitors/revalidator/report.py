@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.histogram import Quantiles
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, printable
 from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.revalidator.events import (
     LATE_NS,
@@ -20,9 +21,7 @@ from kernel_delay.monitors.revalidator.events import (
     SinceLast,
     limit_change,
 )
-from kernel_delay.printable import printable
 from kernel_delay.reporters.terminal import has_columns, has_room_for_bars
-from kernel_delay.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage

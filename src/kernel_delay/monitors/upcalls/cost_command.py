@@ -13,8 +13,8 @@ from kernel_delay.commands.options import pages as page_options
 from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import InputError
+from kernel_delay.formatting import printable
 from kernel_delay.monitors.monitor import Monitor, Opener, OpenOutputs, batches, replay
-from kernel_delay.printable import printable
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:

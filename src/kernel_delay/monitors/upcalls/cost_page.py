@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
+from kernel_delay.formatting import NS_PER_US, printable
 from kernel_delay.monitors.upcalls.costs import costs_of
 from kernel_delay.monitors.upcalls.join import UpcallSet
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.charts import PageChart, Peaks, Rates
 from kernel_delay.reporters.page.rows import (
     Largest,
@@ -15,7 +15,6 @@ from kernel_delay.reporters.page.rows import (
     seconds_text,
     us_text,
 )
-from kernel_delay.units import NS_PER_US
 
 
 class CostsPage:

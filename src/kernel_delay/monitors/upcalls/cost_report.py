@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from kernel_delay.analysis.histogram import equal_width
+from kernel_delay.formatting import NS_PER_US, printable
 from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
 from kernel_delay.monitors.upcalls.events import (
@@ -22,10 +23,8 @@ from kernel_delay.monitors.upcalls.events import (
 )
 from kernel_delay.monitors.upcalls.join import Joined, UpcallSet, join
 from kernel_delay.openvswitch.flow_key import datapath_port
-from kernel_delay.printable import printable
 from kernel_delay.reporters import print_message
 from kernel_delay.reporters.histogram import SIGN, bar, count_per_sign, equal_width_lines
-from kernel_delay.units import NS_PER_US
 
 if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage

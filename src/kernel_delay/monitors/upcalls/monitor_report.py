@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.errnos import error_name, error_text
 from kernel_delay.monitors.monitor import Outputs, Report
 from kernel_delay.monitors.upcalls.events import (
@@ -19,7 +20,6 @@ from kernel_delay.monitors.upcalls.events import (
 )
 from kernel_delay.openvswitch.flow_key import datapath_port, format_key, nlraw_lines
 from kernel_delay.openvswitch.packets import hex_lines, packet_decoder
-from kernel_delay.printable import printable
 from kernel_delay.reporters import print_message
 
 Upcall = RecvUpcall | DpUpcall

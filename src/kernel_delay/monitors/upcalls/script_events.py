@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from kernel_delay.errors import InputError, NoInputError
+from kernel_delay.formatting import printable
 from kernel_delay.monitors.upcalls.events import (
     DpUpcall,
     Event,
@@ -20,7 +21,6 @@ from kernel_delay.monitors.upcalls.events import (
     PacketCmdExecute,
     RecvUpcall,
 )
-from kernel_delay.printable import printable
 
 _PORTS, _EVENT, _MISSED = b"dp_port_map = ", b"event = ", b"event_miss = "
 

@@ -6,9 +6,9 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import Sample, StackFrame
-from kernel_delay.printable import printable
 from kernel_delay.reporters.tables import call_name
 
 SHOWN_EVENTS = 200_000

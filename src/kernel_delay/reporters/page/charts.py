@@ -5,8 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kernel_delay.printable import printable
-from kernel_delay.units import NS_PER_S
+from kernel_delay.formatting import NS_PER_S, printable
 
 MOST_SLOTS = 4000
 """From the first to the last; beyond that they get wider."""

@@ -6,9 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.comparison import Change, ChangeKind, Comparison, tolerance
-from kernel_delay.analysis.directions import less_is_better
-from kernel_delay.analysis.figures import Unit
-from kernel_delay.printable import printable
+from kernel_delay.analysis.figures import Unit, less_is_better
+from kernel_delay.formatting import printable
 from kernel_delay.reporters.changes import (
     difference_text,
     interval_text,

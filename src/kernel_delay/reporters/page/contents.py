@@ -11,8 +11,8 @@ from kernel_delay.analysis.states import PART_NAMES
 from kernel_delay.analysis.totals import Totals
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.asleep import slept_long
+from kernel_delay.formatting import printable
 from kernel_delay.model import Finding, RecordingHeader, Sample
-from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline

@@ -10,8 +10,8 @@ from html import escape
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample
-from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.calls import Calls, PageCalls

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from kernel_delay.fleet import Outlier, Survey
-from kernel_delay.printable import printable
+from kernel_delay.formatting import printable
 from kernel_delay.reporters.fleet import (
     cause_text,
     evidence_text,

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import RecordingHeader
-from kernel_delay.printable import printable
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.charts import PageChart

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.units import NS_PER_MS, NS_PER_US
+from kernel_delay.formatting import NS_PER_MS, NS_PER_US
 
 MOST_ROWS = 500
 

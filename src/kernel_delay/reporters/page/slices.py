@@ -4,8 +4,8 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, Slice, SliceKind
-from kernel_delay.printable import printable
 from kernel_delay.reporters.page.calls import Places
 from kernel_delay.reporters.perfetto_timeline import slice_name
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import kept_ns, time_parts
 from kernel_delay.analysis.verdict.formatting import chain_thread
+from kernel_delay.formatting import printable
 from kernel_delay.model import (
     ChainPart,
     CpuTaker,
@@ -20,7 +21,6 @@ from kernel_delay.model import (
     TaskTimes,
     Thread,
 )
-from kernel_delay.printable import printable
 from kernel_delay.reporters.accounting_tables import PERCENTILES, root_state, sleep_file
 from kernel_delay.reporters.tables import call_name
 

@@ -54,7 +54,3 @@ export function redraw(element, draw) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   document.addEventListener("colorschemechange", draw);
 }
-
-export function reducedMotion() {
-  return matchMedia("(prefers-reduced-motion: reduce)").matches;
-}

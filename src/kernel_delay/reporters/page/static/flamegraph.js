@@ -3,7 +3,7 @@
 import { callModes } from "./tree.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
-import { themeChoice } from "./theme.js";
+import { themeChoice } from "./frame.js";
 
 function main() {
   const { title, calls } = JSON.parse(document.getElementById("data").textContent);

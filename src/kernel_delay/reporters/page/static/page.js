@@ -7,7 +7,7 @@ import { Flame } from "./flame.js";
 import { h } from "./dom.js";
 import { Series } from "./series.js";
 import { Slices } from "./slices.js";
-import { themeChoice } from "./theme.js";
+import { themeChoice } from "./frame.js";
 import { Threads } from "./threads.js";
 import { Timeline } from "./timeline.js";
 

@@ -1,0 +1,173 @@
+"""What the kernel offers: asked of the kernel itself, by trying."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from kernel_delay.analysis.missed import COSTS
+from kernel_delay.capture.plan import Plan, WindowPlan
+from kernel_delay.capture.programs import Programs
+from kernel_delay.commands.check_findings import Finding
+from kernel_delay.commands.check_machine import AS_ROOT
+from kernel_delay.errors import KernelDelayError, PermissionDeniedError
+from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
+from kernel_delay.host.tracefs import tracefs
+from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import has_map_type
+from kernel_delay.loader.objects import open_object
+from kernel_delay.model import Unseen
+from kernel_delay.probes.kernel import find_tracepoint
+
+EVENT_SOURCES = Path("/sys/bus/event_source/devices")
+
+NOTHING = "nothing can be measured"
+OPTIONAL_PARTS: Mapping[Unseen, str] = MappingProxyType(
+    {
+        # Programs at kernel functions: on arm64 since commit efc9909fdce0 (6.4).
+        "page_faults": "use a kernel with CONFIG_FUNCTION_TRACER=y, on arm64 from 6.4 on",
+        # Task iterators that sleep, and bpf_copy_from_user_task(): commit 376040e47334.
+        "futex_owners": "use a kernel of 5.18 or later",
+        # bpf_task_pt_regs(): commit dd6e10fbd9fb.
+        "earlier_calls": "use a kernel of 5.15 or later",
+    }
+)
+
+
+def kernel_findings(*, has_rights: bool) -> tuple[Finding, ...]:
+    """Try each feature; where BPF is refused altogether its features are unknown.
+
+    `has_rights`: whether this user has all the rights for BPF that are known.
+    """
+    needed = (_btf(), *_bpf(has_rights))
+    return (
+        *needed,
+        *_programs(needed),
+        _tracepoints(),
+        _event_source(
+            "kprobes",
+            "kprobe/type",
+            "kernel functions can't be triggers",
+            "use tracepoints as triggers, or a kernel with CONFIG_KPROBE_EVENTS=y",
+        ),
+        _event_source(
+            "uprobes",
+            "uprobe/type",
+            "functions of the process can't be triggers",
+            "use tracepoints as triggers, or a kernel with CONFIG_UPROBE_EVENTS=y",
+        ),
+        # A probe with a semaphore fires only while the kernel holds it up (Linux 4.20).
+        _event_source(
+            "USDT",
+            "uprobe/format/ref_ctr_offset",
+            "USDT probes that have a semaphore can't be triggers",
+            "use a kernel with CONFIG_UPROBE_EVENTS=y",
+        ),
+    )
+
+
+def _btf() -> Finding:
+    if BTF.exists():
+        return Finding("BTF", "yes", str(BTF), needed=True)
+    return Finding(
+        "BTF",
+        "no",
+        f"{BTF} is not there",
+        needed=True,
+        cost=f"the programs can't find the kernel's fields: {NOTHING}",
+        remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF=y, and mount /sys",
+    )
+
+
+def _bpf(has_rights: bool) -> tuple[Finding, ...]:
+    """Whether BPF is allowed at all, an array being the least that can be asked for; its parts."""
+    if has_rights and has_map_type("ARRAY"):
+        return (
+            Finding("BPF", "yes", needed=True),
+            _bpf_feature("tp_btf", _can_load_tracing_programs()),
+            _bpf_feature("task storage", has_map_type("TASK_STORAGE")),
+            _bpf_feature("ring buffer", has_map_type("RINGBUF")),
+        )
+    why, remedy = why_refused() if has_rights else ("the user's rights do not suffice", AS_ROOT)
+    return (
+        Finding("BPF", "no", why, needed=True, cost=NOTHING, remedy=remedy),
+        *(
+            Finding(name, "unknown", "it takes BPF to try it")
+            for name in ("tp_btf", "task storage", "ring buffer")
+        ),
+    )
+
+
+def _bpf_feature(name: str, is_there: bool) -> Finding:
+    if is_there:
+        return Finding(name, "yes", needed=True)
+    return Finding(name, "no", "the kernel lacks it", needed=True, cost=NOTHING, remedy=NEWER)
+
+
+def _can_load_tracing_programs() -> bool:
+    """Load a small program of that type: libbpf's own probe (1.1) fails on Linux 6.18."""
+    with open_object("namespace") as bpf_object:
+        try:
+            bpf_object.load()
+        except BpfError:
+            return False
+    return True
+
+
+def _programs(needed: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Load the programs and attach them to this very process: what a capture does."""
+    if BTF.exists() and (lacking := lacking_of_bpf()):
+        detail = f"this kernel's BPF has no {' and no '.join(lacking)}"
+        refused = Finding("programs", "no", detail, needed=True, cost=NOTHING, remedy=NEWER)
+        return (refused, *_optional_parts(None))
+    if missing := [finding.name for finding in needed if finding.state == "no"]:
+        detail = f"it takes {' and '.join(missing)} to try them"
+        return (Finding("programs", "unknown", detail), *_optional_parts(None))
+    try:
+        with Programs((os.getpid(),), Plan(WindowPlan(sample_time_ns=1))) as programs:
+            return (
+                Finding("programs", "yes", "they load and attach", needed=True),
+                *_optional_parts(programs.unseen),
+            )
+    except KernelDelayError as error:
+        refused = Finding(
+            "programs", "no", error.what, needed=True, cost=NOTHING, remedy=error.remedy
+        )
+        return (refused, *_optional_parts(None))
+
+
+def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterator[Finding]:
+    """What a capture does without where the kernel refuses it; None: that is not known."""
+    for part, remedy in OPTIONAL_PARTS.items():
+        name = part.replace("_", " ")
+        if unseen is None:
+            yield Finding(name, "unknown", "it takes the programs to try it")
+        elif part in unseen:
+            error = unseen[part]
+            # Another kernel is no remedy where this one could.
+            own = error.remedy if isinstance(error, PermissionDeniedError) else remedy
+            yield Finding(name, "no", error.what, cost=COSTS[part], remedy=own)
+        else:
+            yield Finding(name, "yes")
+
+
+def _tracepoints() -> Finding:
+    try:
+        with tracefs() as folder:
+            find_tracepoint(folder, "sched", "sched_switch")
+    except KernelDelayError as error:
+        return Finding(
+            "tracepoints",
+            "no",
+            str(error),
+            cost="tracepoints can't be triggers",
+            remedy="run as root, on a kernel with CONFIG_FTRACE=y",
+        )
+    return Finding("tracepoints", "yes")
+
+
+def _event_source(name: str, file: str, cost: str, remedy: str) -> Finding:
+    path = EVENT_SOURCES / file
+    if path.exists():
+        return Finding(name, "yes")
+    return Finding(name, "no", f"{path} is not there", cost=cost, remedy=remedy)

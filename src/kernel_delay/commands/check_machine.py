@@ -1,0 +1,250 @@
+"""The user's rights and the machine's limits: facts of /proc and /sys, and what they mean."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from kernel_delay.commands.check_findings import Finding
+from kernel_delay.host import cgroups
+from kernel_delay.host.preflight import (
+    CAP_DAC_READ_SEARCH,
+    CAP_SYS_ADMIN,
+    CAP_SYS_PTRACE,
+    CAP_SYSLOG,
+    CONTAINER_OPTIONS,
+    LESS_PARANOID,
+    LOCKDOWN,
+    PERFMON_LEVEL,
+    SECCOMP_MODE_FILTER,
+    holds,
+    in_first_cgroup_namespace,
+    in_first_user_namespace,
+    missing_capabilities,
+    perf_event_paranoid,
+    process_status,
+)
+from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
+from kernel_delay.host.target import PidNamespace, pid_namespace
+
+# Which actions a filter may have, seccomp(2): from Linux 4.14 on, with CONFIG_SECCOMP_FILTER.
+SECCOMP_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
+
+AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
+
+# Beside CAP_BPF and CAP_PERFMON: what there is not without each.
+CAPABILITY_COSTS = (
+    (
+        "CAP_SYS_ADMIN",
+        CAP_SYS_ADMIN,
+        "before Linux 6.14 nothing can be measured; upcalls and datapath-ops never, nor can"
+        " tracepoints be triggers unless tracefs is mounted",
+    ),
+    (
+        "CAP_SYS_PTRACE",
+        CAP_SYS_PTRACE,
+        "only processes of this user that have no more capabilities can be measured",
+    ),
+    (
+        "CAP_DAC_READ_SEARCH",
+        CAP_DAC_READ_SEARCH,
+        "files of other users' processes can't be read: functions may have no names",
+    ),
+    ("CAP_SYSLOG", CAP_SYSLOG, "functions of the kernel have no names in stacks"),
+)
+
+
+class MachineFacts(Struct, frozen=True):
+    """What /proc and /sys say of this process.
+
+    `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
+    the text of its file, None where there is none. `has_filters`: the kernel
+    has filters of system calls. `pid_namespace` is "foreign" where /proc is
+    not of this process's own. `cgroups`: whether any hierarchy is mounted,
+    None where its paths are not the machine's. `perf_event_paranoid` is that
+    sysctl's level.
+    """
+
+    cap_eff: str
+    first_user_namespace: bool
+    seccomp: str
+    has_filters: bool
+    lockdown: str | None
+    pid_namespace: PidNamespace
+    cgroups: bool | None
+    perf_event_paranoid: int
+
+
+def read_machine_facts() -> MachineFacts:
+    """Read them; nothing here needs any right."""
+    return MachineFacts(
+        cap_eff=process_status("CapEff"),
+        first_user_namespace=in_first_user_namespace(),
+        seccomp=process_status("Seccomp"),
+        has_filters=SECCOMP_ACTIONS.exists(),
+        lockdown=_read(LOCKDOWN),
+        pid_namespace=pid_namespace(),
+        cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
+        perf_event_paranoid=perf_event_paranoid(),
+    )
+
+
+def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
+    """Say what the facts mean to the user."""
+    return (
+        _capabilities(facts),
+        *_other_capabilities(facts),
+        _perf_events(facts),
+        _user_namespace(facts),
+        _pid_namespace_finding(facts),
+        _cgroups(facts),
+        _lockdown(facts),
+        _seccomp(facts),
+        _rights_given_up(facts),
+    )
+
+
+def _capabilities(facts: MachineFacts) -> Finding:
+    missing = missing_capabilities(facts.cap_eff)
+    if not missing:
+        return Finding("capabilities", "yes", "CAP_BPF and CAP_PERFMON", needed=True)
+    return Finding(
+        "capabilities",
+        "no",
+        f"{' and '.join(missing)} missing",
+        needed=True,
+        cost="nothing can be measured",
+        remedy=AS_ROOT,
+    )
+
+
+def _other_capabilities(facts: MachineFacts) -> Iterator[Finding]:
+    for name, bit, cost in CAPABILITY_COSTS:
+        if holds(facts.cap_eff, bit):
+            yield Finding(name, "yes")
+        else:
+            remedy = "run as root, in a container with this capability added"
+            yield Finding(name, "no", "missing", cost=cost, remedy=remedy)
+
+
+def _perf_events(facts: MachineFacts) -> Finding:
+    setting = f"kernel.perf_event_paranoid={facts.perf_event_paranoid}"
+    if facts.perf_event_paranoid <= PERFMON_LEVEL or holds(facts.cap_eff, CAP_SYS_ADMIN):
+        return Finding("perf events", "yes", setting)
+    return Finding(
+        "perf events",
+        "no",
+        f"with {setting} they take CAP_SYS_ADMIN",
+        cost="no function or probe can be a trigger, no monitor of Open vSwitch runs by probes,"
+        " and `watch` samples no slow thread",
+        remedy=LESS_PARANOID,
+    )
+
+
+def _user_namespace(facts: MachineFacts) -> Finding:
+    if facts.first_user_namespace:
+        return Finding("user namespace", "yes", "the machine's", needed=True)
+    return Finding(
+        "user namespace",
+        "no",
+        "an inner one (a rootless container?), whose rights the kernel does not take for BPF",
+        needed=True,
+        cost="nothing can be measured",
+        remedy=f"run as the machine's root, in a container with {CONTAINER_OPTIONS}",
+    )
+
+
+def _pid_namespace_finding(facts: MachineFacts) -> Finding:
+    match facts.pid_namespace:
+        case "first":
+            return Finding("PID namespace", "yes", "the machine's", needed=True)
+        case "inner":
+            return Finding(
+                "PID namespace",
+                "yes",
+                "an inner one; PIDs are translated",
+                needed=True,
+                cost="only processes of this namespace can be measured",
+                remedy="start the container with --pid=host",
+            )
+        case "foreign":
+            return Finding(
+                "PID namespace",
+                "no",
+                "/proc is of another one than this process is in",
+                needed=True,
+                cost="no PID means what it says, so nothing can be measured",
+                remedy="mount this namespace's /proc, or start the container with --pid=host",
+            )
+
+
+def _cgroups(facts: MachineFacts) -> Finding:
+    if facts.cgroups:
+        return Finding("cgroups", "yes")
+    if facts.cgroups is None:
+        return Finding(
+            "cgroups",
+            "no",
+            "this cgroup namespace is not the machine's",
+            cost="a process's quotas and container are not known",
+            remedy="start the container with --cgroupns=host",
+        )
+    return Finding(
+        "cgroups",
+        "no",
+        "none of the machine's is mounted",
+        cost="a process's quotas are not known",
+        remedy="give the container the machine's /sys/fs/cgroup, read-only will do",
+    )
+
+
+def _lockdown(facts: MachineFacts) -> Finding:
+    name = "no lockdown"
+    if facts.lockdown is None:
+        return Finding(name, "yes", "the kernel has none, or securityfs is not mounted")
+    level = facts.lockdown.partition("[")[2].partition("]")[0]
+    if level == "confidentiality":
+        return Finding(
+            name,
+            "no",
+            "locked down for confidentiality",
+            needed=True,
+            cost="BPF programs may not read kernel memory, so nothing can be measured",
+            remedy="boot with lockdown=integrity, or without Secure Boot",
+        )
+    return Finding(name, "yes", "locked down for integrity only" if level == "integrity" else level)
+
+
+def _seccomp(facts: MachineFacts) -> Finding:
+    name = "no seccomp filter"
+    if facts.seccomp != SECCOMP_MODE_FILTER:
+        return Finding(name, "yes")
+    return Finding(
+        name,
+        "unknown",
+        "a filter is set, as in a container",
+        cost="if it blocks bpf(2) or perf_event_open(2), nothing can be measured",
+        remedy=f"start the container with {CONTAINER_OPTIONS}",
+    )
+
+
+def _rights_given_up(facts: MachineFacts) -> Finding:
+    name = "rights given up"
+    kept = " ".join((*EVENTS.capabilities, *PROCESS.capabilities))
+    detail = f"once it measures, capture keeps {kept}"
+    if facts.has_filters:
+        return Finding(name, "yes", f"{detail}, and {len(DENIED_CALLS)} system calls are denied")
+    return Finding(
+        name,
+        "no",
+        f"{detail}, but no system call is denied",
+        cost="whoever takes the process over while it measures may make any system call",
+        remedy="use a kernel with CONFIG_SECCOMP_FILTER=y",
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None

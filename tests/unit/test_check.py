@@ -1,0 +1,150 @@
+"""What the facts of a machine mean, and how a check reads."""
+
+import pytest
+from msgspec.structs import replace
+
+from kernel_delay.analysis.missed import COSTS
+from kernel_delay.commands import check_kernel, check_report
+from kernel_delay.commands.check_findings import Finding, Inspection, can_capture
+from kernel_delay.commands.check_machine import MachineFacts, machine_findings
+from kernel_delay.errors import PermissionDeniedError, UnavailableError
+from kernel_delay.host.target import ProcessTarget
+from kernel_delay.reporters.layout import Layout
+
+FREE = MachineFacts(
+    cap_eff="000001ffffffffff",
+    first_user_namespace=True,
+    seccomp="0",
+    has_filters=True,
+    lockdown="[none] integrity confidentiality\n",
+    pid_namespace="first",
+    cgroups=True,
+    perf_event_paranoid=2,
+)
+ALL = int(FREE.cap_eff, 16)
+
+
+def missing(facts: MachineFacts) -> dict[str, Finding]:
+    return {finding.name: finding for finding in machine_findings(facts) if finding.state != "yes"}
+
+
+def test_nothing_is_missing_on_a_free_machine() -> None:
+    assert missing(FREE) == {}
+    assert can_capture(machine_findings(FREE))
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 38 | 1 << 21):x}"), "capabilities"),
+        (replace(FREE, first_user_namespace=False), "user namespace"),
+        (replace(FREE, pid_namespace="foreign"), "PID namespace"),
+        (replace(FREE, lockdown="none integrity [confidentiality]\n"), "no lockdown"),
+    ],
+)
+def test_each_obstacle_to_a_capture_has_cost_and_remedy(facts: MachineFacts, name: str) -> None:
+    found = missing(facts)
+    assert [key for key in found if not key.startswith("CAP_")] == [name]
+    assert found[name].cost
+    assert found[name].remedy
+    assert not can_capture(machine_findings(facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 21):x}"), "CAP_SYS_ADMIN"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 19):x}"), "CAP_SYS_PTRACE"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 2):x}"), "CAP_DAC_READ_SEARCH"),
+        (replace(FREE, cap_eff=f"{ALL & ~(1 << 34):x}"), "CAP_SYSLOG"),
+        (replace(FREE, cgroups=False), "cgroups"),
+        (replace(FREE, cgroups=None), "cgroups"),
+    ],
+)
+def test_each_capability_and_mount_that_is_missing_is_named(facts: MachineFacts, name: str) -> None:
+    found = missing(facts)
+    assert list(found) == [name]
+    assert found[name].cost
+    assert found[name].remedy
+    assert can_capture(machine_findings(facts))
+
+
+def test_paranoid_levels_of_distributions_take_a_capability() -> None:
+    """Debian's and Ubuntu's kernels have them."""
+    paranoid = replace(FREE, perf_event_paranoid=3)
+    assert missing(paranoid) == {}
+    assert list(missing(replace(paranoid, cap_eff=f"{ALL & ~(1 << 21):x}"))) == [
+        "CAP_SYS_ADMIN",
+        "perf events",
+    ]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(FREE, pid_namespace="inner"),
+        replace(FREE, lockdown="none [integrity] confidentiality\n"),
+        replace(FREE, lockdown=None),
+        replace(FREE, seccomp="2"),
+    ],
+)
+def test_what_only_limits_lets_a_capture_run(facts: MachineFacts) -> None:
+    assert can_capture(machine_findings(facts))
+
+
+def test_refused_programs_are_reported_as_a_capture_reports_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = UnavailableError("the kernel's verifier refuses the program p: no", "report it")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(check_kernel, "Programs", refuse)
+    found, *parts = check_kernel._programs((Finding("BTF", "yes", needed=True),))
+    assert f"{found.detail}: {found.remedy}" == str(refused)
+    assert {part.state for part in parts} == {"unknown"}
+    lacking, *parts = check_kernel._programs((Finding("BTF", "no", needed=True),))
+    assert (lacking.state, lacking.detail) == ("unknown", "it takes BTF to try them")
+    assert {part.state for part in parts} == {"unknown"}
+
+
+def test_missing_part_is_listed_with_cost_and_remedy() -> None:
+    refused = UnavailableError("the kernel's verifier refuses the program p: no", "report it")
+    denied = PermissionDeniedError("the kernel refuses eBPF: a filter is set", "lift it")
+    parts = check_kernel._optional_parts({"futex_owners": refused, "page_faults": denied})
+    faults, owners, calls = parts
+    assert (calls.name, calls.state) == ("earlier calls", "yes")
+    assert (owners.name, owners.state, owners.detail) == ("futex owners", "no", refused.what)
+    assert owners.cost == COSTS["futex_owners"]
+    assert owners.remedy == "use a kernel of 5.18 or later"
+    assert (faults.state, faults.remedy) == ("no", "lift it")
+    assert not owners.needed
+    assert not faults.needed
+
+
+def test_findings_are_lines_and_the_verdict_comes_last() -> None:
+    facts = replace(FREE, cap_eff="0000000000000000")
+    machine = machine_findings(facts)
+    found = Inspection(
+        schema="kernel-delay-check/1",
+        kernel="6.1.0\x1b[31m x86_64",
+        machine=machine,
+        features=(Finding("BTF", "yes", "/sys/kernel/btf/vmlinux", needed=True),),
+        target=ProcessTarget(7, "evil\nname", None),
+        no_target=None,
+        process=(Finding("USDT probes", "yes", "13 in the binary"),),
+        can_capture=can_capture(machine),
+    )
+    assert all(
+        len(line) <= 80 for line in check_report.render(found, Layout(width=80)).splitlines()
+    )
+    lines = check_report.render(found).splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert lines[1].split() == ["capabilities", "no", "CAP_PERFMON", "and", "CAP_BPF", "missing"]
+    assert lines[2].split()[:4] == ["what", "it", "costs:", "nothing"]
+    assert lines[3].split()[:4] == ["how", "to", "get", "it:"]
+    assert lines[-4] == "  BTF                  yes      /sys/kernel/btf/vmlinux"
+    assert lines[-3] == r"Process 7 evil\x0aname"
+    assert lines[-2] == "  USDT probes          yes      13 in the binary"
+    assert lines[-1] == "No capture can run: see above."
