@@ -15,7 +15,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import rounds as round_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options.rounds import MIB
-from kernel_delay.commands.watch_report import FOLLOW_S, WatchReport
+from kernel_delay.commands.watch_report import FOLLOW_S, WatchReport, coverage_of, log_of
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.host import signals
 from kernel_delay.reporters import print_exit, print_message
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from kernel_delay.host.selection import Selection
     from kernel_delay.host.target import ProcessTarget
     from kernel_delay.loader.waiting import DumpRequests
-    from kernel_delay.openvswitch.coverage import CoverageReader
-    from kernel_delay.openvswitch.log import OvsLog
     from kernel_delay.recording.directory import RecordingDirectory
 
 # It runs as a service.
@@ -208,8 +206,8 @@ def _attach(
     from kernel_delay.host.target import DEFAULT_COMM
 
     request, room = round_options.request(args), args.memory_mib * MIB
-    report.begin(target, _folder(args, target), _log(args, target, stack), stack)
-    report.coverage = _coverage(target, stack) if args.coverage else None
+    report.begin(target, _folder(args, target), log_of(args, target, stack), stack)
+    report.coverage = coverage_of(target, stack) if args.coverage else None
     watch = stack.enter_context(
         Watch(
             target,
@@ -349,34 +347,6 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
     limits = Limits(most_bytes, args.max_age_ns, args.max_files or MOST_FILES)
     header = new_header("watch", sys.argv[1:], target)
     return RecordingDirectory(args.folder, header, limits, redact=args.redact)
-
-
-def _log(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":
-    from kernel_delay.openvswitch.log import OvsLog, is_open_vswitch, log_file_of
-
-    path, pid = args.ovs_log, None
-    if path is None and args.start_trigger is None and is_open_vswitch(target.comm):
-        path, pid = log_file_of(target.pid), target.pid
-    if path is None:
-        return None
-    try:
-        log = OvsLog(path, pid)
-    except NoInputError as error:
-        if pid is None:
-            raise
-        # Without it, all but its lines is there.
-        print_message(f"{error}: records have no lines of the log")
-        return None
-    stack.callback(log.close)
-    return log
-
-
-def _coverage(target: "ProcessTarget", stack: ExitStack) -> "CoverageReader":
-    from kernel_delay.openvswitch.coverage import CoverageReader
-
-    reader = CoverageReader(target.pid)
-    stack.callback(reader.close)
-    return reader
 
 
 def _follow(

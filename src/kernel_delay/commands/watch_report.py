@@ -1,4 +1,7 @@
-"""Where the records of `kernel-delay watch` go: a recording, and a line, a page or JSON."""
+"""Where the records of `kernel-delay watch` go: a recording, and a line, a page or JSON.
+
+And the log whose lines stand beside them.
+"""
 
 import argparse
 import os
@@ -8,7 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
 from kernel_delay.commands.options import outputs as output_options
-from kernel_delay.errors import OutputError
+from kernel_delay.errors import NoInputError, OutputError
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
@@ -181,3 +184,33 @@ def _live_page(file: TextIO, title: str) -> "LivePage":
     from kernel_delay.reporters.live import LivePage
 
     return LivePage(file, title)
+
+
+def log_of(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":
+    """Open the log whose lines the records of a process have; None where there is none."""
+    from kernel_delay.openvswitch.log import OvsLog, is_open_vswitch, log_file_of
+
+    path, pid = args.ovs_log, None
+    if path is None and args.start_trigger is None and is_open_vswitch(target.comm):
+        path, pid = log_file_of(target.pid), target.pid
+    if path is None:
+        return None
+    try:
+        log = OvsLog(path, pid)
+    except NoInputError as error:
+        if pid is None:
+            raise
+        # Without it, all but its lines is there.
+        print_message(f"{error}: records have no lines of the log")
+        return None
+    stack.callback(log.close)
+    return log
+
+
+def coverage_of(target: "ProcessTarget", stack: ExitStack) -> "CoverageReader":
+    """Open what reads the counters of Open vSwitch that records have."""
+    from kernel_delay.openvswitch.coverage import CoverageReader
+
+    reader = CoverageReader(target.pid)
+    stack.callback(reader.close)
+    return reader
