@@ -9,7 +9,6 @@ from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, SkippedWindow, Target, Thread, UpcallStats, Window
 from kernel_delay.reporters.accounting_tables import accounting_tables, percentile_table
 from kernel_delay.reporters.block import block
-from kernel_delay.reporters.coverage import coverage_lines
 from kernel_delay.reporters.grid import as_upstream
 from kernel_delay.reporters.layout import IN_A_PIPE, SCREEN, Layout, unstyled
 from kernel_delay.reporters.overview import overview, sleepers
@@ -70,7 +69,11 @@ def _report(sample: Sample, layout: Layout, processes: Processes) -> Iterator[st
     yield from sleepers(sample, sleeping, layout, processes)
     yield from upcall_lines(sample)
     yield from profile_lines(sample, layout)
-    yield from coverage_lines(sample.coverage, layout)
+    if sample.coverage is not None:
+        # As of a PMD: most reports have none.
+        from kernel_delay.reporters.coverage import coverage_lines
+
+        yield from coverage_lines(sample.coverage, layout)
     yield from stack_lines(sample, layout)
     yield from sleep_lines(sample, layout)
     yield from waker_lines(sample, layout)
