@@ -116,7 +116,8 @@ class Process:
             self._remarks[str(error)] = None
             stack = None
         call = _call(thread, thread.registers)
-        if call is None:
+        # One that was woken waits for the CPU, no longer for what it called for.
+        if call is None or thread.task_state == TASK_RUNNING:
             return Looked(thread, stack=stack, python=python)
         gil = self._gil_wait(thread, call, names)
         if gil is not None:
@@ -130,7 +131,9 @@ class Process:
         Such a thread wakes up every 5 ms (sys.getswitchinterval()), and waits again. The holder
         is the one that was found before the kernel's record was read, and is still the same.
         """
-        call = None if thread.registers is None else _call(thread, thread.registers)
+        if thread.registers is None or thread.task_state == TASK_RUNNING:
+            return None
+        call = _call(thread, thread.registers)
         if call is None or self._space is None:
             return None
         return self._gil_wait(thread, call, names, since_before=True)
@@ -147,8 +150,7 @@ class Process:
         self, thread: StandingThread, call: Call, names: OwnNames, *, since_before: bool = False
     ) -> GilWait | None:
         futex = awaited_futex(call)
-        # One that was woken waits for the CPU, no longer for the futex.
-        if futex is None or thread.task_state == TASK_RUNNING:
+        if futex is None:
             return None
         holder = self._python.gil_holder(futex, since_before=since_before)
         return None if holder is None else gil_wait(holder, thread.own_tid, names)
