@@ -40,7 +40,7 @@ def test_without_a_fallback_each_is_missed() -> None:
     [
         ("on_sys_exit", "calls"),
         ("on_fault_entry", "calls"),
-        ("on_irq_vector_exit", "interrupts"),
+        ("on_irq_exit", "interrupts"),
         ("on_softirq_entry", "interrupts"),
         ("on_sched_waking", "wakeups"),
         ("on_sched_wakeup_new", "wakeups"),

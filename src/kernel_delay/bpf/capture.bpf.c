@@ -233,41 +233,32 @@ int BPF_PROG(on_irq_handler_entry, int irq, struct irqaction *action)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (is_target(task))
-		enter_hard_irq(task);
-	return 0;
-}
-
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(on_irq_handler_exit, int irq, struct irqaction *action)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	if (is_target(task))
-		leave_hard_irq(task, (__u64)action);
+		enter_hard_irq(task, (__u64)action);
 	return 0;
 }
 
 /*
  * Optional: x86's interrupts of the kernel's own, as the local timer's. User space attaches
- * them to irq_vectors:*_entry and _exit, whichever there are.
+ * it to irq_vectors:*_entry, whichever there are, and on_irq_exit() to irq_vectors:*_exit.
  */
 SEC("?raw_tp")
-int on_irq_vector_entry(void *ctx)
+int on_irq_vector_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (is_target(task))
-		enter_hard_irq(task);
+		enter_hard_irq(task, (__u32)ctx->args[0] & (IRQ_VECTORS - 1));
 	return 0;
 }
 
-SEC("?raw_tp")
-int on_irq_vector_exit(struct bpf_raw_tracepoint_args *ctx)
+/* Of both, and so verified once. It reads no argument, as theirs differ. */
+SEC("raw_tp/irq_handler_exit")
+int on_irq_exit(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (is_target(task))
-		leave_hard_irq(task, (__u32)ctx->args[0] & (IRQ_VECTORS - 1));
+		leave_hard_irq(task);
 	return 0;
 }
 

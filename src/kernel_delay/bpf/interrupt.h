@@ -113,12 +113,15 @@ static __always_inline bool is_across(const struct thread_record *record, __u64 
 	return options.accounting && !options.rounds && record && since_ns < timestamp->start_ns;
 }
 
-static __always_inline void enter_hard_irq(struct task_struct *task)
+/* @handler may be a pointer, which is a number to the verifier once it was in memory. */
+static __always_inline void enter_hard_irq(struct task_struct *task, __u64 handler)
 {
 	struct thread *thread = find_thread(task);
 
-	if (thread)
-		thread->hard_irq_since_ns = bpf_ktime_get_ns();
+	if (!thread)
+		return;
+	thread->hard_irq_handler = handler;
+	thread->hard_irq_since_ns = bpf_ktime_get_ns();
 }
 
 /* Charges @length_ns of a hard IRQ that ends now. Not static, as take_record(). */
@@ -155,8 +158,7 @@ __noinline int charge_hard_irq(struct thread *thread, struct thread_record *reco
 	return 0;
 }
 
-/* @handler may be a pointer, which is a number to the verifier once it was in memory. */
-static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handler)
+static __always_inline void leave_hard_irq(struct task_struct *task)
 {
 	struct thread *thread = find_settled_thread(task);
 	struct timestamp timestamp;
@@ -168,7 +170,6 @@ static __always_inline void leave_hard_irq(struct task_struct *task, __u64 handl
 	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
-	thread->hard_irq_handler = handler;
 	add_hard_irq_total(thread, since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)

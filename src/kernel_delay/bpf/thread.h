@@ -156,7 +156,7 @@ struct thread {
 	__u64 task; /* its struct task_struct: functions that are verified once take no pointer to
 		       it */
 	__u64 hard_irq_since_ns; /* 0 outside of one */
-	__u64 hard_irq_handler; /* of the one that ended last, see leave_hard_irq() */
+	__u64 hard_irq_handler; /* of the one that began last, see new_hard_irq_record() */
 	__u64 guest_since_ns; /* 0 outside of one */
 	struct soft_irq soft_irq; /* where it can be preempted, see soft_irqs */
 	__u32 process; /* in the tool's PID namespace */

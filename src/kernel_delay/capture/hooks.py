@@ -140,12 +140,12 @@ class Hooks:
 
     def attach_to_vectors(self) -> None:
         """Attach to those of x86's own interrupts that this kernel has tracepoints of."""
-        vectors = program_names.VECTOR_PROGRAMS
-        programs = [(self._object.program(name), end) for name, end in vectors.items()]
+        leaving = self._object.program(program_names.VECTOR_EXIT)
+        entering = self._object.program(program_names.VECTOR_ENTRY)
         for interrupt in IRQ_TRACEPOINTS:
             with ExitStack() as links, suppress(BpfError):
-                for program, end in programs:
+                for program, end in ((leaving, "exit"), (entering, "entry")):
                     link = program.attach_raw_tracepoint(f"{interrupt}_{end}")
                     links.callback(link.close)
                 self._closing.push(links.pop_all())
-        self._hooks.extend(Hook(program) for program, _ in programs)
+        self._hooks.append(Hook(entering))

@@ -44,8 +44,8 @@ PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))
 # As above, of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
 
-# As above, of an interrupt; and the tracepoints of each.
-VECTOR_PROGRAMS = {"on_irq_vector_exit": "exit", "on_irq_vector_entry": "entry"}
+# As above, of x86's own interrupts. The end of any other has the exit's too.
+VECTOR_EXIT, VECTOR_ENTRY = "on_irq_exit", "on_irq_vector_entry"
 
 # As above, of a soft IRQ.
 SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}

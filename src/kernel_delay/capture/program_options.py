@@ -17,7 +17,7 @@ from kernel_delay.capture.program_names import (
     PREEMPTIBLE,
     PREEMPTIBLE_FAULT_PROGRAMS,
     SOFT_IRQ_PROGRAMS,
-    VECTOR_PROGRAMS,
+    VECTOR_ENTRY,
     WALK_MAPS,
     preemptible,
 )
@@ -242,7 +242,7 @@ class ProgramOptions:
         to_come = self._plan.start is EXEC or bool(self.struct().children)
         has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
         self._set_apart(GUEST_PROGRAMS, has_machines)
-        self._set_apart(VECTOR_PROGRAMS, self._accounting)
+        self._set_apart((VECTOR_ENTRY,), self._accounting)
 
     def _set_faults(self) -> None:
         self._set_apart(FAULT_PROGRAMS + PREEMPTIBLE_FAULT_PROGRAMS, are_loaded=False)
