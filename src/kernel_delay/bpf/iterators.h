@@ -76,21 +76,23 @@ int register_threads(struct bpf_iter__task *ctx)
 /* include/uapi/linux/magic.h */
 #define FUSE_SUPER_MAGIC 0x65735546
 
-/* Whether memory up to @end can be read without an answer of another process. */
-struct readable {
+/* A mapping of memory, as far as it shows who supplies its pages. */
+struct mapping {
 	__u64 end;
-	bool without_answer;
+	__u64 magic; /* of the file system that it is of; 0: of none */
+	__u64 userfaultfd;
 };
 
-static long check_mapping(struct task_struct *task, struct vm_area_struct *vma, void *context)
+/* Looks at nothing, as the verifier follows each way from here. Of a NULL it reads zeros. */
+static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *context)
 {
-	struct readable *readable = context;
+	struct mapping *mapping = context;
 
-	readable->without_answer =
-		readable->end <= vma->vm_end &&
-		BPF_CORE_READ(vma, vm_file, f_inode, i_sb, s_magic) != FUSE_SUPER_MAGIC &&
-		(!bpf_core_field_exists(vma->vm_userfaultfd_ctx.ctx) ||
-		 !BPF_CORE_READ(vma, vm_userfaultfd_ctx.ctx));
+	mapping->end = vma->vm_end;
+	mapping->magic = vma->vm_file->f_inode->i_sb->s_magic;
+	if (bpf_core_field_exists(vma->vm_userfaultfd_ctx.ctx))
+		bpf_core_read(&mapping->userfaultfd, sizeof(mapping->userfaultfd),
+			      &vma->vm_userfaultfd_ctx.ctx);
 	return 0;
 }
 
@@ -101,25 +103,30 @@ static long check_mapping(struct task_struct *task, struct vm_area_struct *vma, 
 static __always_inline long copy_at_once(void *to, __u32 size, __u64 address,
 					 struct task_struct *task)
 {
-	struct readable readable = { .end = address + size };
+	struct mapping mapping = {};
 
-	if (bpf_find_vma(task, address, check_mapping, &readable, 0) || !readable.without_answer)
+	if (bpf_find_vma(task, address, note_mapping, &mapping, 0) ||
+	    address + size > mapping.end || mapping.magic == FUSE_SUPER_MAGIC ||
+	    mapping.userfaultfd)
 		return -1;
 	return bpf_copy_from_user_task(to, size, (void *)address, task, 0);
 }
 
-/* Notes which file @thread polls, whose @task was in that poll(2) before the programs. */
-static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task)
+/* What a thread that waits in a call has of its memory: a lock, or the only file of a poll(2). */
+union waited_for {
+	union mutex mutex;
+	struct pollfd only;
+};
+
+/* Notes that @thread, whose @task was in that poll(2) before the programs, polls @only a file. */
+static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task,
+					       const struct pollfd *only)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct pollfd only = {};
 	__u64 file;
 
-	if (polled_count(regs) != 1 ||
-	    copy_at_once(&only, sizeof(only), polled_array(regs), task) ||
-	    only.fd < 0)
+	if (only->fd < 0)
 		return;
-	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only.fd);
+	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only->fd);
 	/* The thread may be off to its next call by now. */
 	if (!__sync_val_compare_and_swap(&thread->polled_file, 0, file) && thread->since_ns)
 		__sync_val_compare_and_swap(&thread->polled_file, file, 0);
@@ -133,10 +140,12 @@ SEC("?iter.s/task")
 int note_futex_owners(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	union mutex mutex = {};
-	__u32 mode = MODE_UNKNOWN;
-	__u64 lock, number = NO_SYSCALL;
+	union waited_for waited_for = {};
+	__u32 mode = MODE_UNKNOWN, size;
+	__u64 address, number = NO_SYSCALL;
 	struct thread *thread;
+	struct pt_regs *regs;
+	bool polls;
 
 	if (!task || !is_target(task))
 		return 0;
@@ -146,18 +155,23 @@ int note_futex_owners(struct bpf_iter__task *ctx)
 	settle_mode(task, &mode, &number);
 	if (mode != MODE_SYSCALL)
 		return 0;
-	if (syscall_flags(number) & SYSCALL_POLLS_ARRAY) {
-		note_polled_before(thread, task);
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	polls = syscall_flags(number) & SYSCALL_POLLS_ARRAY;
+	if (polls)
+		address = polled_count(regs) == 1 ? polled_array(regs) : 0;
+	else if (syscall_flags(number) & SYSCALL_IS_FUTEX)
+		address = lock_of(number, regs);
+	else
 		return 0;
-	}
-	if (!(syscall_flags(number) & SYSCALL_IS_FUTEX))
+	size = polls ? sizeof(waited_for.only) : sizeof(waited_for.mutex);
+	if (!address || copy_at_once(&waited_for, size, address, task))
 		return 0;
-	lock = lock_of(number, (struct pt_regs *)bpf_task_pt_regs(task));
-	if (!lock || copy_at_once(&mutex, sizeof(mutex), lock, task))
-		return 0;
+	if (polls)
+		note_polled_before(thread, task, &waited_for.only);
 	/* The thread may be off to its next call by now. */
-	if (!__sync_val_compare_and_swap(&thread->lock, 0, lock))
-		__sync_val_compare_and_swap(&thread->futex_owner, 0, owner_of(&mutex, number));
+	else if (!__sync_val_compare_and_swap(&thread->lock, 0, address))
+		__sync_val_compare_and_swap(&thread->futex_owner, 0,
+					    owner_of(&waited_for.mutex, number));
 	return 0;
 }
 
