@@ -80,9 +80,11 @@ static __always_inline bool is_room_for(__u64 kind)
 __noinline bool report_round(struct thread *thread, __u64 kind)
 {
 	struct round_notice *notice = NULL;
+	struct task_struct *task;
 
 	if (!options.rounds || !thread)
 		return false;
+	task = (void *)thread->task;
 	if (is_room_for(kind))
 		notice = bpf_ringbuf_reserve(&round_notices, sizeof(*notice), 0);
 	if (!notice) {
@@ -105,7 +107,7 @@ __noinline bool report_round(struct thread *thread, __u64 kind)
 	notice->suppressed = *(volatile __u64 *)&control.suppressed_rounds;
 	notice->tid = thread->tid;
 	notice->unused = 0;
-	__builtin_memcpy(notice->comm, thread->round_comm, sizeof(notice->comm));
+	bpf_probe_read_kernel(notice->comm, sizeof(notice->comm), task->comm);
 	note_lengths(notice, thread);
 	thread->record = 0;
 	thread->timeline = 0;
@@ -118,9 +120,11 @@ __noinline bool report_round(struct thread *thread, __u64 kind)
  * same thread are; and of all threads, ROUNDS_IN_GAP and then only longer ones. A storm of long
  * rounds is to be no storm of records.
  */
-static __always_inline bool is_to_be_reported(struct thread *thread, __u64 length_ns, __u64 now_ns)
+static __always_inline bool is_to_be_reported(struct thread *thread, __u64 now_ns)
 {
 	bool is_new = length_since(now_ns, thread->round_reported_ns) >= options.round_gap_ns;
+	/* Anew, as the verifier would follow each range that its caller's may be in. */
+	__u64 length_ns = length_since(now_ns, *(volatile __u64 *)&thread->round_start_ns);
 
 	if (length_since(now_ns, control.round_gap_ns) >= options.round_gap_ns) {
 		control.round_gap_ns = now_ns;
@@ -140,26 +144,29 @@ static __always_inline bool is_to_be_reported(struct thread *thread, __u64 lengt
 	return true;
 }
 
-/* Counts the thread's round, or @is_off_cpu, which is over. Is it to be reported? */
+/*
+ * Counts the thread's round, which is over; off the CPU if @kind says so. Is it to be reported, as
+ * it is no shorter than @least_ns?
+ */
 static __always_inline bool count_round(struct thread *thread, const struct timestamp *timestamp,
-					bool is_off_cpu)
+					__u64 kind, __u64 least_ns)
 {
-	__u64 least_ns = is_off_cpu ? options.off_cpu_round_ns : options.round_ns;
+	__u64 is_of_polls = ~mask_if_same(kind, ROUND_IS_OFF_CPU);
 	__u64 length_ns = length_since(timestamp->now_ns, thread->round_start_ns);
 	__u32 bucket = log2_of(length_ns);
 
 	barrier_var(bucket);
 	thread->round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
-	if (options.totals && !is_off_cpu) {
-		thread->totals.round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)]++;
-		thread->totals.round_ns += length_ns;
+	if (options.totals) {
+		thread->totals.round_lengths[bucket & (HISTOGRAM_BUCKETS - 1)] += is_of_polls & 1;
+		thread->totals.round_ns += length_ns & is_of_polls;
 	}
 	if (length_ns > thread->longest_round_ns)
 		thread->longest_round_ns = length_ns;
 	if (length_ns < least_ns)
 		return false;
 	count_up(&control.long_rounds);
-	return is_to_be_reported(thread, length_ns, timestamp->now_ns);
+	return is_to_be_reported(thread, timestamp->now_ns);
 }
 
 /*
@@ -215,18 +222,20 @@ static __always_inline __u64 round_end_ns(struct thread *thread)
 	return now_ns;
 }
 
-/* Ends the thread's round, if one is open. Not static, as above. */
-__noinline int end_round(struct thread *thread, const struct timestamp *timestamp)
+/*
+ * Ends the thread's round, if one is open. One no shorter than @least_ns is long: @kind is what its
+ * notice reports. Not static, as above.
+ */
+__noinline int end_round(struct thread *thread, const struct timestamp *timestamp, __u64 kind,
+			 __u64 least_ns)
 {
 	if (!options.rounds || !thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
 	thread->round_stop_ns = timestamp->now_ns;
 	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
 		return 0;
-	if (count_round(thread, timestamp, false)) {
-		bpf_get_current_comm(thread->round_comm, sizeof(thread->round_comm));
-		report_round(thread, ROUND_IS_LONG);
-	}
+	if (count_round(thread, timestamp, kind, least_ns))
+		report_round(thread, kind);
 	return 0;
 }
 
@@ -296,7 +305,7 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 		return;
 	if (is_poll(thread, flags, regs)) {
 		thread->polls = 1;
-		end_round(thread, timestamp);
+		end_round(thread, timestamp, ROUND_IS_LONG, options.round_ns);
 	} else if (flags & SYSCALL_ENDS_HANDLER) {
 		if (!thread->handler_end_ns)
 			thread->handler_end_ns = timestamp->now_ns;
@@ -338,38 +347,24 @@ static __always_inline void pass_round(__u64 now_ns, bool ends, bool begins)
 		timestamp.now_ns = round_end_ns(thread);
 		enter_mode(thread, find_or_make_record(thread, &timestamp), thread->mode,
 			   &timestamp);
-		end_round(thread, &timestamp);
+		end_round(thread, &timestamp, ROUND_IS_LONG, options.round_ns);
 	}
 	if (begins && thread->round_stop_ns != NEVER_NS)
 		begin_round(thread, &timestamp, false);
 }
 
 /*
- * A signal ended @thread, its own or one of its process, and so its round, if one is open. Not
- * static, as above.
+ * @thread is gone: its records are of no use any more. If a signal ended it, its own or one of its
+ * process, that cut its round short.
  */
-__noinline int cut_round_short(struct thread *thread, const struct timestamp *timestamp)
-{
-	if (!options.rounds || !thread || !timestamp || thread->round_stop_ns != NEVER_NS ||
-	    length_since(timestamp->now_ns, thread->round_start_ns) < options.round_ns)
-		return 0;
-	thread->round_stop_ns = timestamp->now_ns;
-	if (thread->round_is_retry && !has_worked(thread, timestamp->now_ns))
-		return 0;
-	if (count_round(thread, timestamp, false))
-		report_round(thread, ROUND_IS_CUT_SHORT);
-	return 0;
-}
-
-/* @thread is gone: its records are of no use any more. */
 static __always_inline void end_rounds(struct thread *thread, struct task_struct *task,
 				       const struct timestamp *timestamp)
 {
 	if (!options.rounds || !thread->round)
 		return;
-	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm), task->comm);
-	if (task->flags & PF_SIGNALED && !thread->reports_off_cpu_rounds)
-		cut_round_short(thread, timestamp);
+	if (task->flags & PF_SIGNALED && !thread->reports_off_cpu_rounds &&
+	    length_since(timestamp->now_ns, thread->round_start_ns) >= options.round_ns)
+		end_round(thread, timestamp, ROUND_IS_CUT_SHORT, options.round_ns);
 	report_round(thread, ROUND_THREAD_ENDED);
 }
 

@@ -115,14 +115,10 @@ __noinline int end_off_cpu_round(struct thread *thread, struct thread_record *re
 {
 	if (!options.off_cpu_round_ns || !thread || !timestamp || thread->round_stop_ns != NEVER_NS)
 		return 0;
-	bpf_probe_read_kernel_str(thread->round_comm, sizeof(thread->round_comm),
-				  ((struct task_struct *)thread->task)->comm);
 	if (record && thread->mode == MODE_SYSCALL && thread->syscall != NO_SYSCALL)
 		end_call_at_boundary(thread, timestamp);
 	enter_mode(thread, record, thread->mode, timestamp);
-	thread->round_stop_ns = timestamp->now_ns;
-	if (count_round(thread, timestamp, true))
-		report_round(thread, ROUND_IS_OFF_CPU);
+	end_round(thread, timestamp, ROUND_IS_OFF_CPU, options.off_cpu_round_ns);
 	return 0;
 }
 

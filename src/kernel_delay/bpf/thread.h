@@ -150,7 +150,6 @@ struct thread {
 	struct task_times round_times; /* when it began */
 	__u64 longest_round_ns;
 	__u64 round_lengths[HISTOGRAM_BUCKETS]; /* as in struct histogram */
-	char round_comm[COMM_LENGTH];
 
 	__u64 identity; /* a sequence number, from 1 on */
 	__u64 task; /* its struct task_struct: functions that are verified once take no pointer to
