@@ -252,16 +252,29 @@ STEP(charge_next_slice, struct slice_walk)
 
 /*
  * Slices that are walked at most, some 10 us under the run queue's lock, and
- * where there is no bpf_loop(), before Linux 5.17.
+ * where there is no bpf_loop(), before Linux 5.17. There so many are walked in a function that is
+ * verified once, as the verifier follows each turn of a loop.
  */
 #define SLICES_WALKED 512
 #define SLICES_WITHOUT_LOOP 64
+#define SLICES_OF_A_PART 8
+
+/* Charges a part of the slices up to @newest. Was that the last? Not static, as take_record(). */
+__noinline int charge_part_of_slices(struct slice_walk *walk, __u64 newest)
+{
+	if (HAS_LOOP || !walk)
+		return 1;
+	for (int i = 0; i < SLICES_OF_A_PART; i++) {
+		if (walk->number > newest || charge_next_slice(walk))
+			return 1;
+	}
+	return 0;
+}
 
 /* Charges the slices that ended; whose the overwritten ones were is not known. */
 static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 {
-	bool loops = HAS_LOOP;
-	__u64 most = loops ? SLICES_WALKED : SLICES_WITHOUT_LOOP;
+	__u64 most = HAS_LOOP ? SLICES_WALKED : SLICES_WITHOUT_LOOP;
 	__u64 count = newest + 1 - walk->number;
 
 	if (most > options.slices)
@@ -271,12 +284,14 @@ static __always_inline void charge_slices(struct slice_walk *walk, __u64 newest)
 		walk->known = false;
 		count = most;
 	}
-	if (loops) {
+	if (HAS_LOOP) {
 		bpf_loop(count, charge_next_slice_again, walk, 0);
 		return;
 	}
-	for (__u32 i = 0; i < SLICES_WITHOUT_LOOP && i < count; i++)
-		charge_next_slice(walk);
+	for (int i = 0; i < SLICES_WITHOUT_LOOP / SLICES_OF_A_PART; i++) {
+		if (charge_part_of_slices(walk, newest))
+			return;
+	}
 }
 
 /*
