@@ -116,25 +116,37 @@ __attribute__((noinline)) int may_return_to(__u64 caller, __u64 function)
 	return is_indirect_call(bytes);
 }
 
+/* Where large frames are looked for. */
+struct frame_search {
+	__u64 at; /* the address of the page */
+	__u64 from; /* below it nothing is */
+	__u64 stack_end;
+};
+
 /*
- * Where the large frame ends that begins above @place, which holds @word; 0 if
- * that is no return address into such a function, or it ends at none.
+ * Where the large frame ends that begins above the word at @place of the page; 0 if that is no
+ * return address into such a function, or the frame ends at none.
  */
-__attribute__((noinline)) __u64 frame_end(__u64 place, __u64 word, __u64 stack_end)
+__attribute__((noinline)) __u64 frame_end(const struct stack_page *page, __u32 place,
+					  const struct frame_search *search)
 {
 	const struct large_frames *table = find_large_frames();
 	const struct large_frame *frame;
-	__u64 end, caller = 0;
+	__u64 at, end, caller = 0;
 	long found;
 
-	if (!table)
+	if (!table || !page || !search)
 		return 0;
-	found = find_large_frame(word);
+	place &= WORDS_PER_PAGE - 1;
+	at = search->at + place * sizeof(__u64);
+	if (at < search->from)
+		return 0;
+	found = find_large_frame(page->words[place]);
 	if (found < 0)
 		return 0;
 	frame = &table->frames[found & (LARGE_FRAMES - 1)];
-	end = place + sizeof(__u64) + frame->size;
-	if (end < place + LARGE_FRAME || end >= stack_end ||
+	end = at + sizeof(__u64) + frame->size;
+	if (end < at + LARGE_FRAME || end >= search->stack_end ||
 	    bpf_probe_read_user(&caller, sizeof(caller), (void *)(end - sizeof(caller))))
 		return 0;
 	return is_code(caller) && may_return_to(caller, frame->function) ? end : 0;
@@ -164,27 +176,20 @@ __attribute__((noinline)) __u32 frames_among(const struct stack_page *page, __u3
 	return found;
 }
 
-/*
- * Where the first large frame ends that begins in the words from @first on of the page of address
- * @at, at @from or above it; 0 if none begins.
- */
+/* Where the first large frame ends that begins in the words from @first on; 0 if none begins. */
 __attribute__((noinline)) __u64 frame_end_among(const struct stack_page *page, __u32 first,
-						__u64 at, __u64 from, __u64 stack_end)
+						const struct frame_search *search)
 {
 	__u32 words;
 	__u64 end;
 
-	if (!copies_stacks() || !page)
+	if (!copies_stacks() || !page || !search)
 		return 0;
 	words = frames_among(page, first);
 	if (!words)
 		return 0;
 	for (__u32 i = 0; i < WORDS_AT_ONCE; i++) {
-		__u32 place = (first + i) & (WORDS_PER_PAGE - 1);
-
-		if (!(words >> i & 1) || at + place * sizeof(__u64) < from)
-			continue;
-		end = frame_end(at + place * sizeof(__u64), page->words[place], stack_end);
+		end = words >> i & 1 ? frame_end(page, first + i, search) : 0;
 		if (end)
 			return end;
 	}
@@ -192,15 +197,15 @@ __attribute__((noinline)) __u64 frame_end_among(const struct stack_page *page, _
 }
 
 /* The same of the whole page. */
-__attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page, __u64 at, __u64 from,
-						__u64 stack_end)
+__attribute__((noinline)) __u64 large_frame_end(const struct stack_page *page,
+						const struct frame_search *search)
 {
 	__u64 end;
 
-	if (!copies_stacks() || !page)
+	if (!copies_stacks() || !page || !search)
 		return 0;
 	for (__u32 first = 0; first < WORDS_PER_PAGE; first += WORDS_AT_ONCE) {
-		end = frame_end_among(page, first, at, from, stack_end);
+		end = frame_end_among(page, first, search);
 		if (end)
 			return end;
 	}
@@ -238,6 +243,7 @@ __noinline __u64 copy_deep_page(__u64 first, __u64 at, __u64 from)
 {
 	const struct large_frames *table = find_large_frames();
 	struct syscall_event *event = scratch_event();
+	struct frame_search search = {at, from, 0};
 	const struct stack_page *copy;
 	struct event_stacks *stacks;
 	bool over;
@@ -250,7 +256,8 @@ __noinline __u64 copy_deep_page(__u64 first, __u64 at, __u64 from)
 		return PAGE_IS_LAST;
 	if (!copy || !table->frame_count)
 		return PAGE_IS_FOLLOWED;
-	return large_frame_end(copy, at, from, stacks->stack_end) ?: PAGE_IS_FOLLOWED;
+	search.stack_end = stacks->stack_end;
+	return large_frame_end(copy, &search) ?: PAGE_IS_FOLLOWED;
 }
 
 /* How far a deep stack is copied, and from where on frames on it are looked at. */
