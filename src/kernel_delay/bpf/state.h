@@ -61,10 +61,13 @@ static __always_inline struct syscall_record *syscall_record_at(__u32 slot)
 	return bpf_map_lookup_elem(&syscall_records, &slot);
 }
 
-/* The slot of a call in struct thread. Of the two ABIs those that are used most don't meet. */
+/*
+ * The slot of a call in struct thread. Of the two ABIs those that are used most don't meet. Without
+ * a branch, as length_since().
+ */
 static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
 {
-	__u32 slot = syscall & COMPAT_SYSCALL ? syscall + DIRECT_SYSCALLS / 2 : syscall;
+	__u32 slot = syscall + syscall / COMPAT_SYSCALL * (DIRECT_SYSCALLS / 2);
 
 	return &thread->syscall_records[slot & (DIRECT_SYSCALLS - 1)];
 }
@@ -173,7 +176,7 @@ static __always_inline struct syscall_record *find_syscall_record(struct thread 
 	if (!thread->record)
 		return NULL;
 	record = syscall_record_at(*direct_slot(thread, syscall));
-	if (record && record->thread == thread->record && record->syscall == syscall)
+	if (record && !((record->thread ^ thread->record) | (record->syscall ^ syscall)))
 		return record;
 	number = find_other_syscall_record(thread, syscall);
 	return number ? syscall_record_at(number) : NULL;
@@ -251,10 +254,11 @@ static __always_inline void charge_length(struct thread *thread, struct thread_r
 
 	if (!options.accounting || !length_ns)
 		return;
-	if (reports_events())
-		note_off_cpu(thread, record && state != STATE_UNKNOWN, length_ns);
-	if (!record)
+	if (!record) {
+		if (reports_events())
+			note_off_cpu(thread, false, length_ns);
 		return;
+	}
 	record->account.state_ns[thread->mode & (MODE_SLOTS - 1)][slot] += length_ns;
 	if (options.rounds)
 		thread->is_charged = 1;
@@ -264,6 +268,8 @@ static __always_inline void charge_length(struct thread *thread, struct thread_r
 	syscall = find_syscall_record(thread, thread->syscall);
 	if (syscall)
 		syscall->state_ns[slot] += length_ns;
+	if (reports_events())
+		note_off_cpu(thread, state != STATE_UNKNOWN, length_ns);
 }
 
 /* When the last event of @thread's was that is known. */

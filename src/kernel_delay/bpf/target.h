@@ -101,38 +101,41 @@ static __always_inline __u32 first_argument(const struct pt_regs___syscall *regs
 #endif
 }
 
+/* Is the call of the 32-bit ABI? 1 or 0. */
+static __always_inline __u32 is_compat(__u64 syscall)
+{
+	return syscall / COMPAT_SYSCALL & 1;
+}
+
+/* Where the flags of a call are in its table. Without a branch, as length_since(). */
+static __always_inline __u32 flags_place(__u64 syscall)
+{
+	return syscall & ~(X32_SYSCALL_BIT & (is_compat(syscall) - 1));
+}
+
 /* The enum syscall_flag of a call; none if its number has no slot. */
 static __always_inline __u8 syscall_flags(__u64 syscall)
 {
-	bool compat = syscall & COMPAT_SYSCALL;
-	__u32 number = syscall;
+	__u32 number = flags_place(syscall);
 
-	if (!compat)
-		number &= ~X32_SYSCALL_BIT;
 	if (number >= FLAGGED_SYSCALLS)
 		return 0;
 	/* Old verifiers forget the test for a copy; the compiler must not leave out the mask. */
 	barrier_var(number);
-	return options.syscall_flags[compat][number & (FLAGGED_SYSCALLS - 1)];
+	return options.syscall_flags[is_compat(syscall)][number & (FLAGGED_SYSCALLS - 1)];
 }
 
 /* Which of all slots of both tables is the call's, if it has one. */
 static __always_inline __u32 syscall_slot(__u64 syscall)
 {
-	bool compat = syscall & COMPAT_SYSCALL;
-	__u32 number = syscall;
-
-	if (!compat)
-		number &= ~X32_SYSCALL_BIT;
-	return compat * FLAGGED_SYSCALLS + (number & (FLAGGED_SYSCALLS - 1));
+	return is_compat(syscall) * FLAGGED_SYSCALLS +
+	       (flags_place(syscall) & (FLAGGED_SYSCALLS - 1));
 }
 
 /* Has the call a slot for flags? */
 static __always_inline bool is_flagged(__u64 syscall)
 {
-	__u32 number = syscall;
-
-	return (syscall & COMPAT_SYSCALL ? number : number & ~X32_SYSCALL_BIT) < FLAGGED_SYSCALLS;
+	return flags_place(syscall) < FLAGGED_SYSCALLS;
 }
 
 /*
