@@ -83,7 +83,7 @@ struct mapping {
 	__u64 userfaultfd;
 };
 
-/* Looks at nothing, as the verifier follows each way from here. Of a NULL it reads zeros. */
+/* Without a branch, as length_since(). What is read of a NULL is 0. */
 static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *context)
 {
 	struct mapping *mapping = context;
