@@ -233,6 +233,21 @@ struct bpf_iter__bpf_map_elem {
 
 #pragma clang attribute pop
 
+/* Of struct pt_regs: how many words, and which of them; and where the thread pointer is. */
+#if defined(__TARGET_ARCH_x86)
+#define REGISTERS_SAVED 21
+#define INSTRUCTION_POINTER 16
+#define STACK_POINTER 19
+#define FRAME_POINTER 4
+#define THREAD_POINTER thread.fsbase
+#elif defined(__TARGET_ARCH_arm64)
+#define REGISTERS_SAVED 33
+#define INSTRUCTION_POINTER 32
+#define STACK_POINTER 31
+#define FRAME_POINTER 29
+#define THREAD_POINTER thread.uw.tp_value
+#endif
+
 /* include/linux/sched.h, the same from 5.14 to 6.18 */
 #define TASK_RUNNING 0x0000
 #define TASK_UNINTERRUPTIBLE 0x0002

@@ -8,9 +8,9 @@
 #define KERNEL_DELAY_OWNER_H
 
 #include "accounting.h"
-#include "lock_owner.h"
 #include "run_queue.h"
 #include "thread_record.h"
+#include "waited_for.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -386,25 +386,6 @@ static __always_inline void charge_wait(struct thread_record *record, struct thr
 	if (here && thread->wait_cpu == cpu + 1)
 		length_ns = charge_current(record, thread->ready_since_ns, length_ns, known);
 	record->account.unknown_tasks_ns += length_ns;
-}
-
-/* Not static, as take_record(). */
-__noinline int charge_futex_owner(struct thread_record *record, const struct thread *thread,
-				  __u64 length_ns)
-{
-	struct owner_record *owner;
-
-	if (!options.accounting || !record || !thread)
-		return 0;
-	owner = find_owner_record(record, thread->lock, thread->futex_owner);
-	if (!owner) {
-		record->account.other_owners_ns += length_ns;
-		return 0;
-	}
-	charge_owner(owner, thread->since_ns ?: 1, length_ns);
-	if (thread->sleep_since_ns == thread->since_ns && thread->owner.known_ns)
-		add_activity(&owner->owner, &thread->owner);
-	return 0;
 }
 
 #endif

@@ -13,9 +13,9 @@
 #define KERNEL_DELAY_ROUND_H
 
 #include "accounting.h"
-#include "call_file.h"
 #include "run_queue.h"
 #include "thread_record.h"
+#include "waited_for.h"
 
 /* To make a poll again is no work, however low the threshold. */
 #define SHORTEST_WORK_NS 1000000

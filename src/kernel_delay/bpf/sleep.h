@@ -9,10 +9,10 @@
 #define KERNEL_DELAY_SLEEP_H
 
 #include "accounting.h"
-#include "call_file.h"
 #include "owner.h"
 #include "run_queue.h"
 #include "stack.h"
+#include "waited_for.h"
 
 /*
  * A thread's sleeps, summed up by where it slept and who woke it.

@@ -9,18 +9,6 @@
 #include "event_records.h"
 #include "thread.h"
 
-#if defined(__TARGET_ARCH_x86)
-#define REGISTERS_SAVED 21
-#define INSTRUCTION_POINTER 16
-#define STACK_POINTER 19
-#define THREAD_POINTER thread.fsbase
-#elif defined(__TARGET_ARCH_arm64)
-#define REGISTERS_SAVED 33
-#define INSTRUCTION_POINTER 32
-#define STACK_POINTER 31
-#define THREAD_POINTER thread.uw.tp_value
-#endif
-
 /*
  * Constants to the verifier: what is off costs it nothing. Before 6.8 it looks at functions that
  * are not static even if nothing calls them, so that each begins with what it is there for.
@@ -143,6 +131,75 @@ static __always_inline bool is_indirect_call(const __u8 *bytes)
 	       (bytes[4] == 0xff && (bytes[5] & 0x38) == 0x10) ||
 	       (bytes[5] == 0xff && (bytes[6] & 0x38) == 0x10) ||
 	       (bytes[6] == 0xff && (bytes[7] & 0x38) == 0x10);
+}
+
+/* So much of a stack is read at once, a power of two: most frames are small. */
+#define WINDOW_WORDS 64
+#define NO_WINDOW ((__u64)-1)
+#define WINDOW_BYTES (WINDOW_WORDS * sizeof(__u64))
+
+struct stack_walk {
+	__u64 generation;
+	__u64 pc; /* the instruction of this frame, or the byte before where it returns to */
+	__u64 sp;
+	__u64 rbp; /* 0: not known */
+	__u64 caller; /* where this frame returns to */
+	__u32 frames;
+	__u32 is_whole;
+	__u64 window_at; /* where what is in the window was read from; all ones: nothing is */
+	__u64 window[WINDOW_WORDS];
+};
+
+/* An event and its stack as it is walked: a CPU's own. The frames must follow the rest. */
+struct walked_stack {
+	struct stack_walk walk;
+	struct syscall_event event;
+	struct event_stacks stacks;
+	__u64 user[WALKED_FRAMES + 1]; /* and NO_FRAME */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct walked_stack);
+} walked_stacks SEC(".maps");
+
+static __always_inline struct walked_stack *walked_stack(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&walked_stacks, &only);
+}
+
+static __always_inline bool read_word(__u64 *word, __u64 address)
+{
+	return !bpf_probe_read_user(word, sizeof(*word), (void *)address);
+}
+
+/* Has the window begin at @first, if that and @last are not both in it. */
+static __always_inline void move_window(struct stack_walk *walk, __u64 first, __u64 last)
+{
+	if (first - walk->window_at < WINDOW_BYTES && last - walk->window_at < WINDOW_BYTES)
+		return;
+	walk->window_at = first;
+	/* At the end of a mapping there may not be so much. */
+	if (bpf_probe_read_user(walk->window, WINDOW_BYTES, (void *)first))
+		walk->window_at = NO_WINDOW;
+}
+
+/* Reads a word of the stack, from the window if it is there. */
+static __always_inline bool read_stack(struct stack_walk *walk, __u64 *word, __u64 address)
+{
+	__u64 offset = address - walk->window_at, place;
+
+	if (offset >= WINDOW_BYTES || offset % sizeof(__u64))
+		return read_word(word, address);
+	place = offset / sizeof(__u64);
+	/* The compiler knows that it is in the window, the verifier does not. */
+	barrier_var(place);
+	*word = walk->window[place & (WINDOW_WORDS - 1)];
+	return true;
 }
 
 /*

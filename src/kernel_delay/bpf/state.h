@@ -31,158 +31,6 @@ static __always_inline bool is_waiting(enum scheduler_state state)
 }
 
 /*
- * A thread's records of its system calls, one for each.
- */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct syscall_record);
-} syscall_records SEC(".maps");
-
-/* Calls whose slot in struct thread has another. */
-struct rare_syscall {
-	__u64 thread;
-	__u64 syscall;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct rare_syscall);
-	__type(value, __u32);
-} rare_syscall_records SEC(".maps");
-
-static __always_inline struct syscall_record *syscall_record_at(__u32 slot)
-{
-	slot &= options.syscall_records;
-	return bpf_map_lookup_elem(&syscall_records, &slot);
-}
-
-/*
- * The slot of a call in struct thread. Of the two ABIs those that are used most don't meet. Without
- * a branch, as length_since().
- */
-static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
-{
-	__u32 slot = syscall + syscall / COMPAT_SYSCALL * (DIRECT_SYSCALLS / 2);
-
-	return &thread->syscall_records[slot & (DIRECT_SYSCALLS - 1)];
-}
-
-static __always_inline void begin_syscall_record(struct syscall_record *record,
-						 const struct thread *thread, __u64 syscall)
-{
-	clear(record, sizeof(*record));
-	record->thread = thread->record;
-	record->syscall = syscall;
-}
-
-/* Has a record of an earlier round for a call of this one. */
-static __always_inline void renew_syscall_record(struct syscall_record *record,
-						 const struct thread *thread, __u64 syscall)
-{
-	__u64 number = record->number;
-
-	begin_syscall_record(record, thread, syscall);
-	record->number = number;
-}
-
-/* With rounds a call keeps its slot in the next ones. */
-static __always_inline __u64 rare_owner(const struct thread *thread)
-{
-	return options.rounds ? thread->record & (ROUND_SLOTS - 1) : thread->record;
-}
-
-/* The number of a new record, 0 if there is no room. Not static, as take_record(). */
-__noinline __u64 new_syscall_record(struct thread *thread, __u64 syscall)
-{
-	struct syscall_record *record, *other;
-	__u16 *direct;
-	bool taken;
-	__u64 number;
-	__u32 slot;
-
-	if (!thread)
-		return 0;
-	direct = direct_slot(thread, syscall);
-	number = take_record(SYSCALL_RING, options.syscall_records, thread->epoch);
-	if (!number)
-		return 0;
-	record = syscall_record_at(number);
-	if (!record)
-		return 0;
-	other = syscall_record_at(*direct);
-	taken = other && other != record && other->thread == thread->record;
-	begin_syscall_record(record, thread, syscall);
-	record->number = number;
-	slot = number & options.syscall_records;
-	if (taken) {
-		struct rare_syscall key = {rare_owner(thread), syscall};
-
-		bpf_map_update_elem(&rare_syscall_records, &key, &slot, BPF_ANY);
-	} else {
-		*direct = slot;
-	}
-	return number;
-}
-
-static __always_inline struct syscall_record *find_rare_syscall_record(struct thread *thread,
-								       __u64 syscall)
-{
-	struct rare_syscall key = {rare_owner(thread), syscall};
-	__u32 *slot = bpf_map_lookup_elem(&rare_syscall_records, &key);
-	struct syscall_record *record = NULL;
-
-	if (slot)
-		record = syscall_record_at(*slot);
-	if (record && is_of_earlier_round(record->thread, thread->record) &&
-	    record->syscall == syscall)
-		renew_syscall_record(record, thread, syscall);
-	if (record && record->thread == thread->record && record->syscall == syscall)
-		return record;
-	return NULL;
-}
-
-/*
- * The number of a record that is not the one at the call's direct slot, or 0 if there was
- * no room. Not static, so that it is verified once, by itself.
- */
-__noinline __u64 find_other_syscall_record(struct thread *thread, __u64 syscall)
-{
-	struct syscall_record *record;
-
-	if (!thread)
-		return 0;
-	record = syscall_record_at(*direct_slot(thread, syscall));
-	if (record && is_of_earlier_round(record->thread, thread->record))
-		renew_syscall_record(record, thread, syscall);
-	else if (record && record->thread == thread->record)
-		record = find_rare_syscall_record(thread, syscall);
-	else
-		record = NULL;
-	return record ? record->number : new_syscall_record(thread, syscall);
-}
-
-/* The record of a syscall of @thread, or NULL if there was no room. */
-static __always_inline struct syscall_record *find_syscall_record(struct thread *thread,
-								  __u64 syscall)
-{
-	struct syscall_record *record;
-	__u64 number;
-
-	if (!thread->record)
-		return NULL;
-	record = syscall_record_at(*direct_slot(thread, syscall));
-	if (record && !((record->thread ^ thread->record) | (record->syscall ^ syscall)))
-		return record;
-	number = find_other_syscall_record(thread, syscall);
-	return number ? syscall_record_at(number) : NULL;
-}
-
-/*
  * From its charge on until it is made, a change of state is reported to be under
  * way: what is read then of the charges and of the state does not fit together.
  */
@@ -350,6 +198,176 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 			      const struct timestamp *timestamp)
 {
 	return thread && timestamp ? charge_off_cpu(thread, record, timestamp) : 0;
+}
+
+/*
+ * What is known of a sleep or a wait for a CPU of whose end no program saw the event.
+ */
+
+/*
+ * What the kernel itself counts of a task shows how it spent a time of which events were missed:
+ * how long it waited for CPUs, and how often it got one (kernel/sched/stats.h:sched_info_arrive(),
+ * 5.14 to 6.18).
+ */
+static __always_inline bool counts_waits(void)
+{
+	return options.accounting &&
+	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.pcount);
+}
+
+/* Keeps in mind what that is as @task, of @thread, leaves its CPU. */
+static __always_inline void note_waits(struct thread *thread, const struct task_struct *task)
+{
+	thread->waits_ns = 0;
+	if (!counts_waits())
+		return;
+	thread->waits_ns = task->sched_info.run_delay;
+	thread->arrivals = task->sched_info.pcount;
+}
+
+/*
+ * Charges so much of the time since @thread's last event to its state: all of it, if it is less.
+ * Not static, as take_record().
+ */
+__noinline int charge_part(struct thread *thread, struct thread_record *record,
+			   const struct timestamp *timestamp, __u64 length_ns)
+{
+	struct timestamp until;
+
+	if (!thread || !timestamp)
+		return 0;
+	until = *timestamp;
+	until.now_ns = thread->since_ns + length_ns;
+	if (until.now_ns > timestamp->now_ns)
+		until.now_ns = timestamp->now_ns;
+	if (has_timeline())
+		report_state(thread, thread->state, thread->since_ns, &until);
+	charge_since_event(thread, record, &until, thread->state, 0);
+	thread->since_ns = until.now_ns;
+	return 0;
+}
+
+/* Does @thread sleep? What a freezer has of a sleep shows as it ends. */
+static __always_inline bool is_plain_sleep(const struct thread *thread)
+{
+	return thread->state == STATE_BLOCKED && !options.freezer;
+}
+
+/*
+ * By how much the scheduler's clock can be behind outside of a switch: a tick of the slowest timer.
+ */
+#define TICK_NS 10000000
+
+/*
+ * Charges what is known of the time since @thread, the current one, left its last CPU, if it got on
+ * one once since: that is one wait, or a sleep and one. Returns whether the rest is known to be a
+ * run: behind a sleep, the wait may have been for its group's quota.
+ */
+static __always_inline bool charge_counted(struct thread *thread, struct thread_record *record,
+					   const struct timestamp *timestamp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool was_ready = is_ready(thread->state);
+	__u64 waited_ns, until_ns;
+	struct rq *rq;
+
+	if (!counts_waits() || (__u32)task->sched_info.pcount != thread->arrivals + 1)
+		return false;
+	waited_ns = task->sched_info.run_delay - thread->waits_ns;
+	if (was_ready) {
+		/* What it waited for on another CPU is charged. */
+		until_ns = waited_ns + thread->ready_since_ns;
+	} else {
+		rq = kernel_run_queue(task);
+		if (!has_run_queues() || !is_plain_sleep(thread))
+			return false;
+		until_ns = timestamp->now_ns - waited_ns - TICK_NS -
+			   (rq->clock - task->sched_info.last_arrival);
+	}
+	charge_part(thread, record, timestamp, length_since(until_ns, thread->since_ns));
+	return was_ready;
+}
+
+/* @thread, the current one, waits no more, and the switch to it was missed. */
+static __always_inline void end_missed_wait(struct thread *thread)
+{
+	struct run_queue *run_queue = run_queue_of(thread->wait_cpu - 1);
+
+	if (!options.accounting || !run_queue)
+		return;
+	note_untraced(run_queue->next);
+	__sync_fetch_and_add(&run_queue->moved, -1);
+	thread->wait_cpu = 0;
+}
+
+/*
+ * @thread runs, as an event of its own shows, and was not seen to get on its CPU. Not static, as
+ * take_record().
+ */
+__noinline int begin_unseen_run(struct thread *thread, const struct timestamp *timestamp)
+{
+	struct thread_record *record;
+
+	if (!thread || !timestamp)
+		return 0;
+	record = find_or_make_record(thread, timestamp);
+	note_missed_event(thread, record);
+	begin_change(thread);
+	if (thread->state == STATE_NOT_ALIVE) {
+		add_state_total(thread, STATE_NOT_ALIVE, 0, timestamp);
+		thread->mode_since_ns = timestamp->now_ns;
+	}
+	if (!charge_counted(thread, record, timestamp)) {
+		charge_unknown(thread, record, timestamp);
+		thread->since_ns = timestamp->now_ns;
+	}
+	thread->state = STATE_RUNNING;
+	thread->run_since_ns = 0;
+	end_missed_wait(thread);
+	end_change(thread);
+	return 0;
+}
+
+static __always_inline void check_running(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (options.accounting && thread->state != STATE_RUNNING)
+		begin_unseen_run(thread, timestamp);
+}
+
+/*
+ * Ends the wait for a CPU of @thread whose end of a sleep was missed. It waited @waited_ns since it
+ * left the last one, UNKNOWN_WAIT if that is not known. Not static, as take_record().
+ */
+__noinline int end_unseen_wait(struct thread *thread, struct thread_record *record,
+			       const struct timestamp *timestamp, __u64 waited_ns)
+{
+	if (!thread || !timestamp)
+		return 0;
+	note_missed_event(thread, record);
+	begin_change(thread);
+	if (waited_ns == UNKNOWN_WAIT || !is_plain_sleep(thread)) {
+		charge_unknown(thread, record, timestamp);
+		return 0;
+	}
+	charge_part(thread, record, timestamp,
+		    length_since(timestamp->now_ns - waited_ns, thread->since_ns));
+	thread->state = STATE_READY_WOKEN;
+	charge_part(thread, record, timestamp, waited_ns);
+	return 0;
+}
+
+/* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */
+static __always_inline __u64 unseen_wait(const struct thread *thread, const struct rq *rq,
+					 const struct task_struct *next)
+{
+	__u64 queued_ns;
+
+	if (!counts_waits() || !has_run_queues())
+		return UNKNOWN_WAIT;
+	queued_ns = next->sched_info.last_queued;
+	if (!queued_ns || (__u32)next->sched_info.pcount != thread->arrivals)
+		return UNKNOWN_WAIT;
+	return next->sched_info.run_delay - thread->waits_ns + rq->clock - queued_ns;
 }
 
 #endif

@@ -5,9 +5,9 @@
 #ifndef KERNEL_DELAY_SWITCH_H
 #define KERNEL_DELAY_SWITCH_H
 
-#include "missed_wait.h"
 #include "owner.h"
 #include "sleep.h"
+#include "state.h"
 #include "syscall.h"
 
 static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,

@@ -6,12 +6,11 @@
 #ifndef KERNEL_DELAY_SYSCALL_H
 #define KERNEL_DELAY_SYSCALL_H
 
-#include "call_file.h"
 #include "event.h"
-#include "lock_owner.h"
-#include "missed_wait.h"
 #include "owner.h"
 #include "round.h"
+#include "state.h"
+#include "waited_for.h"
 
 /* A call that crosses a boundary of the window has no count, but its time is accounted for. */
 static __always_inline void end_call_at_boundary(struct thread *thread,

@@ -120,6 +120,25 @@ static __always_inline bool waits_for_lock(const struct thread *thread)
 	       syscall_flags(thread->syscall) & SYSCALL_IS_FUTEX;
 }
 
+/* Charges what @thread slept for a lock to its owner. Not static, as take_record(). */
+__noinline int charge_futex_owner(struct thread_record *record, const struct thread *thread,
+				  __u64 length_ns)
+{
+	struct owner_record *owner;
+
+	if (!options.accounting || !record || !thread)
+		return 0;
+	owner = find_owner_record(record, thread->lock, thread->futex_owner);
+	if (!owner) {
+		record->account.other_owners_ns += length_ns;
+		return 0;
+	}
+	charge_owner(owner, thread->since_ns ?: 1, length_ns);
+	if (thread->sleep_since_ns == thread->since_ns && thread->owner.known_ns)
+		add_activity(&owner->owner, &thread->owner);
+	return 0;
+}
+
 /* Charges a time in the window that @thread slept. */
 static __always_inline void charge_blocked(struct thread *thread, struct thread_record *record,
 					   __u64 length_ns)

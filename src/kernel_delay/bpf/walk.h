@@ -12,62 +12,234 @@
 #ifndef KERNEL_DELAY_UNWIND_WALK_H
 #define KERNEL_DELAY_UNWIND_WALK_H
 
+#include "event_records.h"
 #include "stack.h"
-#include "unwind_table.h"
+#include "window.h"
 
-#if defined(__TARGET_ARCH_x86)
-#define WALK_PC 16
-#define WALK_SP 19
-#define WALK_FP 4
-#elif defined(__TARGET_ARCH_arm64)
-#define WALK_PC 32
-#define WALK_SP 31
-#define WALK_FP 29
-#endif
+/*
+ * The table of the target's code, and how the rule of an instruction is found in it.
+ *
+ * User space changes the table as a whole: it puts another map in its place. What was found is
+ * kept, since stacks are much alike: to search takes longer than all else of a frame.
+ */
 
-/* So much of a stack is read at once, a power of two: most frames are small. */
-#define WINDOW_WORDS 64
-#define NO_WINDOW ((__u64)-1)
-#define WINDOW_BYTES (WINDOW_WORDS * sizeof(__u64))
+/* Constant to the verifier, see copies_stacks(). */
+static __always_inline bool walks_stacks(void)
+{
+	return reports_events() && options.walks_stacks;
+}
 
-struct stack_walk {
-	__u64 generation;
-	__u64 pc; /* the instruction of this frame, or the byte before where it returns to */
-	__u64 sp;
-	__u64 rbp; /* 0: not known */
-	__u64 caller; /* where this frame returns to */
-	__u32 frames;
-	__u32 is_whole;
-	__u64 window_at; /* where what is in the window was read from; all ones: nothing is */
-	__u64 window[WINDOW_WORDS];
+struct unwind_table {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct unwind_entry));
 };
 
-/* An event and its stack as it is walked: a CPU's own. The frames must follow the rest. */
-struct walked_stack {
-	struct stack_walk walk;
-	struct syscall_event event;
-	struct event_stacks stacks;
-	__u64 user[WALKED_FRAMES + 1]; /* and NO_FRAME */
+/* These maps are created only where stacks are walked. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct unwind_table);
+} unwind_tables SEC(".maps");
+
+/* A power of two: more call sites than most processes' stacks have. */
+#define FOUND_RULES 8192
+
+/*
+ * Written by all CPUs without a lock. The key is the address, with the table's generation above
+ * it, XOR the rule: of a slot that two write at once it does not fit.
+ */
+struct found_rule {
+	__u64 key;
+	__u64 rule;
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FOUND_RULES);
 	__type(key, __u32);
-	__type(value, struct walked_stack);
-} walked_stacks SEC(".maps");
+	__type(value, struct found_rule);
+} found_rules SEC(".maps");
 
-static __always_inline struct walked_stack *walked_stack(void)
+/* The table; NULL where there is none, and where stacks are not walked: then not even a map. */
+static __always_inline void *unwind_table(void)
 {
 	__u32 only = 0;
 
-	return bpf_map_lookup_elem(&walked_stacks, &only);
+	return walks_stacks() ? bpf_map_lookup_elem(&unwind_tables, &only) : NULL;
 }
 
-static __always_inline bool read_word(__u64 *word, __u64 address)
+static __always_inline const struct unwind_header *unwind_header(void *table)
 {
-	return !bpf_probe_read_user(word, sizeof(*word), (void *)address);
+	__u32 first = 0;
+
+	return bpf_map_lookup_elem(table, &first);
 }
+
+/*
+ * The last row of @entry that is not above @address, as the row itself; 0 if all are. The rows of
+ * an entry are sorted, and those without an address are above all.
+ */
+static __always_inline __u64 row_in(const struct unwind_entry *entry, __u32 address)
+{
+	__u64 found = 0;
+
+	for (int i = 0; i < UNWIND_WORDS; i++)
+		if (entry->words[i] >> 32 <= address)
+			found = entry->words[i];
+	return found;
+}
+
+/* Not static, so that each is verified once: see stack.h. */
+
+/* What is left of a search: the numbers of entries [low, high). */
+struct entries {
+	__u32 low;
+	__u32 high;
+};
+
+/* Halves where the row of @address, in the file, may be. 1: that is one entry. */
+__noinline int halve_rows(struct entries *left, __u32 address)
+{
+	const struct unwind_entry *entry;
+	void *table = unwind_table();
+	__u32 middle;
+
+	if (!left || !table || left->low + 1 >= left->high)
+		return 1;
+	middle = left->low + (left->high - left->low) / 2;
+	entry = bpf_map_lookup_elem(table, &middle);
+	if (!entry)
+		return 1;
+	if (entry->words[0] >> 32 <= address)
+		left->low = middle;
+	else
+		left->high = middle;
+	return 0;
+}
+
+/* Halves where the range of @address may be. 1: that is found, or there is none. */
+__noinline int halve_ranges(struct entries *left, __u64 address)
+{
+	const struct unwind_range *range;
+	void *table = unwind_table();
+	__u32 middle;
+
+	if (!left || !table || left->low >= left->high)
+		return 1;
+	middle = (left->low + left->high) / 2;
+	range = bpf_map_lookup_elem(table, &middle);
+	if (!range)
+		return 1;
+	if (address < range->start) {
+		left->high = middle;
+	} else if (address >= range->end) {
+		left->low = middle + 1;
+	} else {
+		left->low = middle;
+		return 1;
+	}
+	return 0;
+}
+
+/* The row of @address, in the file, of the range's rows; 0 if there is none. */
+__noinline __u64 find_row(__u32 first, __u32 entries, __u32 address)
+{
+	struct entries left = {first, first + entries};
+	const struct unwind_entry *entry;
+	void *table = unwind_table();
+
+	if (!table)
+		return 0;
+	/* The entries of UNWIND_ROWS_MAX rows are 2^20. */
+	for (int step = 0; step < 21; step++)
+		if (halve_rows(&left, address))
+			break;
+	entry = bpf_map_lookup_elem(table, &left.low);
+	return entry ? row_in(entry, address) : 0;
+}
+
+/* The number of the entry of the range of code that @address is in; 0 if it is in none. */
+__noinline __u32 find_code(__u64 address)
+{
+	const struct unwind_header *header;
+	struct entries left = {1, 1};
+	const struct unwind_range *range;
+	void *table = unwind_table();
+
+	if (!table)
+		return 0;
+	header = unwind_header(table);
+	if (!header)
+		return 0;
+	left.high += header->range_count;
+	/* UNWIND_RANGES is below 2^12. */
+	for (int step = 0; step < 13; step++)
+		if (halve_ranges(&left, address))
+			break;
+	range = bpf_map_lookup_elem(table, &left.low);
+	if (!range || left.low > header->range_count || address < range->start ||
+	    address >= range->end)
+		return 0;
+	return left.low;
+}
+
+/* The rule of the instruction at @address, a struct unwind_rule as a word. */
+__noinline __u64 search_rule(__u64 address)
+{
+	struct unwind_rule frame_pointer = {0, -16, CFA_FRAME_POINTER, RBP_AT_CFA};
+	const struct unwind_header *header;
+	const struct unwind_entry *rules;
+	const struct unwind_range *range;
+	void *table = unwind_table();
+	__u32 found, number;
+	__u64 row;
+
+	if (!table)
+		return 0;
+	header = unwind_header(table);
+	found = find_code(address);
+	if (!header || !found)
+		return 0;
+	range = bpf_map_lookup_elem(table, &found);
+	if (!range)
+		return 0;
+	if (!range->row_entries)
+		return *(__u64 *)&frame_pointer;
+	row = find_row(range->first_row, range->row_entries, address - range->bias);
+	if (!row)
+		return 0;
+	number = row;
+	found = header->first_rule + number / UNWIND_WORDS;
+	rules = bpf_map_lookup_elem(table, &found);
+	return rules ? rules->words[number & (UNWIND_WORDS - 1)] : 0;
+}
+
+/* The same, of what was found before if it can be. */
+static __always_inline __u64 find_rule(__u64 address, __u64 generation)
+{
+	__u32 slot = (address ^ address >> 13) & (FOUND_RULES - 1);
+	__u64 key = address | generation, rule;
+	volatile struct found_rule *found;
+
+	found = bpf_map_lookup_elem(&found_rules, &slot);
+	if (!found)
+		return 0;
+	rule = found->rule;
+	if ((found->key ^ rule) == key)
+		return rule;
+	rule = search_rule(address);
+	found->key = key ^ rule;
+	found->rule = rule;
+	return rule;
+}
+
+/*
+ * From frame to frame.
+ */
 
 /*
  * Whether @caller may be a return address: before it is a call, as in may_return_to(). Frame
@@ -81,31 +253,6 @@ __noinline int is_after_call(__u64 caller)
 	    bpf_probe_read_user(bytes, sizeof(bytes), (void *)(caller - sizeof(bytes))))
 		return 0;
 	return bytes[3] == 0xe8 || is_indirect_call(bytes);
-}
-
-/* Has the window begin at @first, if that and @last are not both in it. */
-static __always_inline void move_window(struct stack_walk *walk, __u64 first, __u64 last)
-{
-	if (first - walk->window_at < WINDOW_BYTES && last - walk->window_at < WINDOW_BYTES)
-		return;
-	walk->window_at = first;
-	/* At the end of a mapping there may not be so much. */
-	if (bpf_probe_read_user(walk->window, WINDOW_BYTES, (void *)first))
-		walk->window_at = NO_WINDOW;
-}
-
-/* Reads a word of the stack, from the window if it is there. */
-static __always_inline bool read_stack(struct stack_walk *walk, __u64 *word, __u64 address)
-{
-	__u64 offset = address - walk->window_at, place;
-
-	if (offset >= WINDOW_BYTES || offset % sizeof(__u64))
-		return read_word(word, address);
-	place = offset / sizeof(__u64);
-	/* The compiler knows that it is in the window, the verifier does not. */
-	barrier_var(place);
-	*word = walk->window[place & (WINDOW_WORDS - 1)];
-	return true;
 }
 
 /* Reads what the frame below @cfa keeps of its caller, by its rule as a word. 0: it can't be read.
@@ -198,9 +345,9 @@ static __always_inline void begin_walk(struct walked_stack *stack)
 	stack->walk.is_whole = 0;
 	stack->walk.window_at = NO_WINDOW;
 	stack->walk.frames = 1;
-	stack->walk.pc = stack->user[0] = stack->stacks.registers[WALK_PC];
-	stack->walk.sp = stack->stacks.registers[WALK_SP];
-	stack->walk.rbp = stack->stacks.registers[WALK_FP];
+	stack->walk.pc = stack->user[0] = stack->stacks.registers[INSTRUCTION_POINTER];
+	stack->walk.sp = stack->stacks.registers[STACK_POINTER];
+	stack->walk.rbp = stack->stacks.registers[FRAME_POINTER];
 }
 
 #define FRAMES_AT_ONCE 16

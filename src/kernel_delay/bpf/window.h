@@ -6,7 +6,7 @@
 #define KERNEL_DELAY_WINDOW_H
 
 #include "kernel.h"
-#include "records.h"
+#include "thread_records.h"
 
 #define NEVER_NS ((__u64)-1)
 
@@ -78,6 +78,40 @@ static __always_inline void count_interval(struct intervals *intervals,
 	if (timestamp->now_ns < since_ns)
 		count_up(&control.clamped_lengths);
 	add_interval(intervals, length_since(timestamp->now_ns, since_ns));
+}
+
+/*
+ * @shift, if @value has bits from there on, and else 0. Without a branch: the
+ * verifier would follow each way through log2_of() to the program's end. The
+ * compiler must not know what the sign stands for.
+ */
+static __always_inline __u32 shift_if_above(__u64 value, __u32 shift)
+{
+	__u64 sign = 0 - (value >> shift);
+
+	barrier_var(sign);
+	return (sign >> 63) * shift;
+}
+
+static __always_inline __u32 log2_of(__u64 length_ns)
+{
+	__u64 left = length_ns;
+	__u32 log2 = 0, shift;
+
+	if (length_ns >> 32)
+		return HISTOGRAM_BUCKETS - 1;
+	shift = shift_if_above(left, 16);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 8);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 4);
+	left >>= shift;
+	log2 += shift;
+	shift = shift_if_above(left, 2);
+	left >>= shift;
+	return log2 + shift + (left >> 1);
 }
 
 #endif

@@ -50,7 +50,7 @@ _FUTEX_WAIT_BITSET = 9
 _FUTEX_LOCK_PI = (6, 13)
 _FUTEX_TID_MASK = 0x3FFFFFFF
 
-# As bpf/lock_owner.h has it: which futex calls wait for a mutex of glibc's, and its owner.
+# As bpf/waited_for.h has it: which futex calls wait for a mutex of glibc's, and its owner.
 _LOCKED_AND_WAITED_FOR = 2
 _MUTEX_TYPES = 0x3
 _MUTEX_RECURSIVE = 1
