@@ -10,24 +10,6 @@
 #include "wakeup.h"
 
 /*
- * Makes targets of the children that targets have, but for the tool itself, and writes a byte for
- * each: to be run until there is none. What any of them forks meanwhile on_task_newtask() sees.
- */
-SEC("?iter/task")
-int find_children(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	__u8 found = 1;
-
-	if (!task || !is_process(task) || is_target(task) ||
-	    task->tgid == bpf_get_current_task_btf()->tgid || !is_target(task->real_parent))
-		return 0;
-	add_target(task->tgid);
-	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
-	return 0;
-}
-
-/*
  * Registers the threads that were there before the programs. A thread's own first
  * event may come at any time; it sets a state, and then the one seen here,
  * which may be older, must not overwrite it. To be run twice: what is seen
