@@ -336,6 +336,34 @@ def test_thread_that_only_accepts_serves_nobody(
     assert found == ((server, "unknown", "threads") if more else (server + 1, "running", None))
 
 
+@pytest.mark.parametrize("is_client", [True, False])
+def test_request_of_another_client_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    is_client: bool,
+) -> None:
+    """It ends two polls of the server, which answers the one that waits behind the second."""
+    server, other = (each.pid for each in sleepers)
+    client = os.getpid()
+    to_server = replace(SERVER, peers=(FilePeer(server, "redis"),), is_client=is_client)
+    programs = polls(monkeypatch, server, (), {server: (), client: (), other: (to_server,)})
+    follower = Follower((client, server, other), UnixSockets())
+    goes_to_sleep(programs, client, client, 90)
+    goes_to_sleep(programs, other, other, 91)
+    for at_ns in (100, 160):
+        polled(programs, server, at_ns, waker=other, kind=session.WAKER_THREAD, switches=at_ns)
+    answer = ffi.new("struct chain_event *")
+    answer.now_ns, answer.kind, answer.state = 218, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    answer.tid = answer.process = client
+    answer.waker = answer.waker_process = server
+    answer.waker_kind, answer.switches = session.WAKER_THREAD, 1
+    programs.queue.append(answer)
+    ((_, shown),) = follower.chains([(client, blocked(client, 100))], 100, 220)
+    assert shown.chain is not None
+    ends = {part.threads[-1].tid for part in shown.chain.parts if part.threads}
+    assert (other in ends) != is_client
+
+
 def test_files_of_measured_processes_are_kept_for_a_window(
     monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],

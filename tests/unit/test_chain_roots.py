@@ -160,11 +160,19 @@ CLIENT, SERVER, BACKEND, CHATTER, SECOND = range(1, 6)
 
 
 def slept(
-    since: int, until: int, waker: int, reason: SleepReason, *, lasts: bool = False
+    since: int,
+    until: int,
+    waker: int,
+    reason: SleepReason,
+    *,
+    lasts: bool = False,
+    by_client: bool = False,
 ) -> StateSlice:
     ended_ns = 0 if lasts else until
     gap: ChainGap | None = "lasts" if lasts and not waker else None
-    return StateSlice(since, until, "blocked", reason, waker, gap=gap, ended_ns=ended_ns)
+    return StateSlice(
+        since, until, "blocked", reason, waker, gap=gap, ended_ns=ended_ns, by_client=by_client
+    )
 
 
 def ran(since: int, until: int) -> StateSlice:
@@ -258,3 +266,88 @@ def test_what_a_server_did_before_its_timer_is_not_known() -> None:
             Root((SERVER,), "running"): 2,
         }
     )
+
+
+def test_another_client_that_was_served_before_is_no_root() -> None:
+    """As one that asks redis for something else while it holds a BLPOP back."""
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive")],
+        SERVER: [
+            ran(1000, 1002),
+            slept(1002, 1040, CHATTER, "epoll", by_client=True),
+            ran(1040, 1045),
+            slept(1045, 1090, CHATTER, "epoll", by_client=True),
+            ran(1090, 1100),
+        ],
+        CHATTER: [slept(900, 1040, 0, "clock"), ran(1040, 1090)],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {
+            Root((SERVER,), "unknown", "epoll", gap="serves"): 38 + 45,
+            Root((SERVER,), "unknown", gap="serves"): 5,
+            Root((SERVER,), "running"): 2 + 10,
+        }
+    )
+
+
+def test_client_whose_request_led_to_the_answer_is_waited_for() -> None:
+    """As one that pushes what a BLPOP waits for."""
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive")],
+        SERVER: [ran(1000, 1002), slept(1002, 1090, CHATTER, "epoll", by_client=True)],
+        CHATTER: [slept(900, 1090, 0, "clock")],
+    }
+    found = roots(CLIENT, threads, 1000, 1090)
+    assert found[Root((SERVER, CHATTER), "blocked", "clock")] == 88
+
+
+def test_server_that_is_asked_twice_is_waited_for_twice() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive")],
+        SERVER: [
+            ran(1000, 1002),
+            slept(1002, 1040, BACKEND, "epoll"),
+            ran(1040, 1042),
+            slept(1042, 1090, BACKEND, "epoll"),
+            ran(1090, 1100),
+        ],
+        BACKEND: [
+            slept(900, 1002, SERVER, "pipe"),
+            ran(1002, 1040),
+            slept(1040, 1042, SERVER, "pipe"),
+            ran(1042, 1091),
+        ],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {Root((SERVER, BACKEND), "running"): 38 + 48, Root((SERVER,), "running"): 14}
+    )
+
+
+def test_work_for_another_client_is_not_for_who_waits_still() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive", lasts=True)],
+        SERVER: [
+            slept(900, 1020, CHATTER, "epoll", by_client=True),
+            ran(1020, 1050),
+            slept(1050, 1100, 0, "epoll", lasts=True),
+        ],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {
+            Root((SERVER,), "unknown", "epoll", gap="serves"): 20,
+            Root((SERVER,), "unknown", gap="serves"): 30,
+            Root((SERVER,), "unknown", "epoll", gap="lasts"): 50,
+        }
+    )
+
+
+def test_work_for_who_waits_is_the_server_s() -> None:
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive", lasts=True)],
+        SERVER: [
+            slept(900, 1001, CLIENT, "epoll", by_client=True),
+            ran(1001, 1050),
+            slept(1050, 1100, 0, "epoll", lasts=True),
+        ],
+    }
+    assert roots(CLIENT, threads, 1000, 1100)[Root((SERVER,), "running")] == 49

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,10 @@ ROOT_REASONS: frozenset[SleepReason] = frozenset(
 )
 
 
+WORKS: frozenset[ChainState] = frozenset(("running", "runnable", "blocked"))
+"""What a thread does, or wants to do, for whomever it serves."""
+
+
 class StateSlice(Struct, frozen=True, gc=False):
     """What a thread did for a while.
 
@@ -38,6 +42,7 @@ class StateSlice(Struct, frozen=True, gc=False):
         syscall: The number of the call that it slept in. Negative: not known.
         gap: Why the waker is not known, or why it stands for its process: "threads".
         ended_ns: When the waker ended the sleep, also of a part of it. 0: it lasts.
+        by_client: Whether the waker's process is a client of the sleeper's.
     """
 
     since_ns: int
@@ -49,6 +54,7 @@ class StateSlice(Struct, frozen=True, gc=False):
     syscall: int = -1
     gap: ChainGap | None = None
     ended_ns: int = 0
+    by_client: bool = False
 
 
 class Root(Struct, frozen=True):
@@ -120,47 +126,60 @@ class _Walk:
         if each.gap == "threads":
             return self._of_process(each, further)
         left_ns = length_ns
-        for other in self._served(each):
+        for other in self._served(each, (first, *tids)):
             left_ns -= other.until_ns - other.since_ns
             if other.state == "blocked":
                 found.update(self._of_sleep(other, further, first))
             else:
-                root = Root(further, other.state, taker=other.waker)
+                root = Root(further, other.state, taker=other.waker, gap=other.gap)
                 found[root] += other.until_ns - other.since_ns
         if left_ns:
             found[Root(further, "unknown", gap="not_followed")] += left_ns
         return found
 
-    def _served(self, each: StateSlice) -> Iterator[StateSlice]:
+    def _served(self, each: StateSlice, sleepers: tuple[int, ...]) -> Iterator[StateSlice]:
         """Yield what the waker did in a sleep; its polls end by whom it could go on from.
 
         A thread that polls may serve several: of its polls the ones that others end, who have no
-        part in this sleep, go on until the one behind which it woke the sleeper.
+        part in this sleep, go on until the one behind which it woke the sleeper. What it did for
+        a client that is none of the `sleepers` is not known to be for them.
         """
         answers: list[tuple[int, StateSlice]] | None = None
-        for other in self._within(each.waker, each.since_ns, each.until_ns):
-            if other.state != "blocked" or other.reason not in POLL_REASONS or not other.ended_ns:
+        did = [*self._within(each.waker, each.since_ns, each.until_ns)]
+        served = _served(did, sleepers)
+        serves = False
+        for at, other in enumerate(did):
+            is_poll = _is_poll(other)
+            serves = at in served if is_poll else serves
+            if is_poll and other.ended_ns:
+                if not each.ended_ns:
+                    # Whom it was for is not known as long as it has woken nobody.
+                    yield replace(other, waker=0, gap="serves")
+                    continue
+                if answers is None:
+                    answers = [*self._answers(each, frozenset(served.values()))]
+                yield _for_answer(other, answers)
+            elif serves and other.state in WORKS:
+                yield replace(other, state="unknown", reason=None, waker=0, gap="serves")
+            else:
                 yield other
-                continue
-            if not each.ended_ns:
-                # Whom it was for is not known as long as it has woken nobody.
-                yield replace(other, waker=0, gap="serves")
-                continue
-            if answers is None:
-                answers = [*self._answers(each)]
-            yield _for_answer(other, answers)
 
-    def _answers(self, each: StateSlice) -> Iterator[tuple[int, StateSlice]]:
+    def _answers(
+        self, each: StateSlice, served: frozenset[int]
+    ) -> Iterator[tuple[int, StateSlice]]:
         """Yield the polls that the waker of a sleep could go on from, the last first.
 
         Each with the time from which on it was waited for: the waker woke whoever ended it. Before
-        that it waited for something else. Of a timer that is not known before its poll.
+        that it waited for something else. Of a timer that is not known before its poll, nor of a
+        client that it `served` before without waking the sleeper.
         """
         until_ns = each.ended_ns
         while until_ns > each.since_ns:
             answer = self._last(each.waker, each.since_ns, until_ns, _is_ended_poll)
             if answer is None:
                 return
+            if answer.waker in served:
+                answer = replace(answer, waker=0, gap="serves")
             if not answer.waker:
                 yield answer.since_ns, answer
                 return
@@ -212,8 +231,25 @@ class _Walk:
             at += 1
 
 
+def _is_poll(each: StateSlice) -> bool:
+    return each.state == "blocked" and each.reason in POLL_REASONS
+
+
 def _is_ended_poll(each: StateSlice) -> bool:
-    return each.state == "blocked" and each.reason in POLL_REASONS and each.ended_ns > 0
+    return _is_poll(each) and each.ended_ns > 0
+
+
+def _served(did: Sequence[StateSlice], sleepers: Collection[int]) -> dict[int, int]:
+    """Return which polls in a sleep led to nothing for the sleepers, and the clients behind them.
+
+    Whoever polls again has done what there was to do: a request of another client.
+    """
+    polls = [at for at, each in enumerate(did) if _is_poll(each)]
+    return {
+        at: did[at].waker
+        for at in polls[:-1]
+        if did[at].by_client and did[at].waker not in sleepers
+    }
 
 
 def _for_answer(poll: StateSlice, answers: Sequence[tuple[int, StateSlice]]) -> StateSlice:

@@ -42,6 +42,9 @@ _REASONS: dict[ChainGap, str] = {
     "serves": "{who} served others meanwhile",
 }
 
+# One reason is said if it is that of so much.
+SURE_SHARE = 0.9
+
 # Whoever was held for less of the window did something in it, for all that is known.
 HELD_SHARE = 0.9
 
@@ -117,7 +120,7 @@ def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
     who = f"{end.name} ({end.tid})" if end.tid else who
     if end.title is not None:
         yield f"The title of {end.name} ({end.tid or end.pid}) was {quoted(end.title)}."
-    if len({part.gap for part in parts}) > 1:
+    if sum_ns([part for part in parts if part.gap == gap]) < SURE_SHARE * sum_ns(parts):
         yield "The root is not known, for several reasons."
     elif gap == "circle":
         yield f"The chain is a circle: {who} waited for a thread of it."

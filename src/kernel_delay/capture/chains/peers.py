@@ -66,6 +66,8 @@ class Peers:
         self._servers: dict[int, int | None] = {}
         # Processes with peers that they had on any file.
         self._known: set[tuple[int, int]] = set()
+        # Those whose connections they accepted: servers with clients.
+        self._clients: set[tuple[int, int]] = set()
         # Threads that poll: whether they waited for clients to connect alone, at the last look.
         self._accepts: dict[int, bool] = {}
         # Places that were looked at.
@@ -85,6 +87,7 @@ class Peers:
         """Forget processes that are not followed any more."""
         self._peers = {key: pids for key, pids in self._peers.items() if key.process not in unused}
         self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
+        self._clients = {pair for pair in self._clients if unused.isdisjoint(pair)}
         for pid in unused:
             self._memories.pop(pid, None)
 
@@ -165,7 +168,16 @@ class Peers:
         return found
 
     def _keep(self, files: Mapping[FileKey, SleepFile]) -> None:
-        """Keep what files of measured processes are, whose connections may be over soon."""
+        """Keep whose clients processes are, and what files of measured ones are.
+
+        Their connections may be over soon.
+        """
+        self._clients.update(
+            (pid, key.process)
+            for key, each in files.items()
+            if each.is_client
+            for pid in _peers(each)
+        )
         if len(self.files) < MOST_PLACES:
             self.files |= {
                 key: each for key, each in files.items() if self._hops.get(key.process) == 0
@@ -249,8 +261,13 @@ class Peers:
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
                 woke = woke or was.woke
-            slices.append(slice_of(was, own, ended_ns))
+            by_client = self._is_client(was.waker_process, states.process)
+            slices.append(slice_of(was, own, ended_ns, by_client=by_client))
         return slices[::-1]
+
+    def _is_client(self, pid: int, server: int) -> bool:
+        """Whether a process asks another one, which does not ask it."""
+        return (server, pid) in self._clients and (pid, server) not in self._clients
 
     def ender(
         self, states: ThreadStates, was: Was, all_states: Mapping[int, ThreadStates]

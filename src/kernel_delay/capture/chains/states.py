@@ -322,8 +322,8 @@ def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
         since_ns += length_ns
 
 
-def slice_of(was: Was, ender: Ender, ended_ns: int) -> StateSlice:
-    """Return a slice whose sleep that thread ends then; 0: it lasts."""
+def slice_of(was: Was, ender: Ender, ended_ns: int, *, by_client: bool = False) -> StateSlice:
+    """Return a slice whose sleep that thread, maybe of a client, ends then; 0: it lasts."""
     reason = was.place.reason if was.place is not None and was.state == "blocked" else None
     if reason == "futex" and was.waker_kind == "hard_irq" and not ender.tid:
         # Nothing else than a time-out ends it there.
@@ -340,4 +340,5 @@ def slice_of(was: Was, ender: Ender, ended_ns: int) -> StateSlice:
         syscall,
         ender.gap,
         ended_ns,
+        by_client,
     )
