@@ -36,8 +36,7 @@ WAITS = f"""
 These rules use where in the kernel a thread slept, and who woke it.
 Limits: {WAIT_LIMITS} "In turn": several threads together can reach the share.
 
-A process that alone has the other end of the pipe or socket is named. A remark becomes a finding
-if the thread sent it a request for about each wait, or that process was stopped.
+[Who has the other end](../explanation/verdict.md#who-has-the-other-end) can make a remark a finding.
 
 | rule | kind | from | the thread waits for |
 |---|---|---|---|

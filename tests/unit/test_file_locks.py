@@ -10,6 +10,7 @@ import pytest
 
 from kernel_delay.host import file_locks
 from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.polled_locks import polled_lock
 from tests.workload import wait_until
 
 LOCKS = """\
@@ -77,3 +78,72 @@ def test_this_kernels(tmp_path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_UN)
     assert found is not None
     assert found[1] == os.getpid()
+
+
+OPENS = "import fcntl, os, struct, sys, time; file = open(sys.argv[1], 'r+');"
+# struct flock of fcntl(2).
+OFD = " fcntl.fcntl(file, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0));"
+
+
+@pytest.mark.parametrize(
+    ("lock", "is_known"),
+    [
+        ("fcntl.lockf(file, fcntl.LOCK_EX);", True),
+        ("fcntl.flock(file, fcntl.LOCK_EX);", True),
+        (OFD, True),
+        ("fcntl.flock(file, fcntl.LOCK_SH);", False),
+        ("", False),
+    ],
+)
+def test_lock_of_another_process_on_an_open_file(lock: str, is_known: bool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    holds = [sys.executable, "-c", f"{OPENS}{lock} print(flush=True); time.sleep(600)", str(path)]
+    opens = [sys.executable, "-c", f"{OPENS} print(flush=True); time.sleep(600)", str(path)]
+    with (
+        subprocess.Popen(holds, stdout=subprocess.PIPE) as holder,
+        subprocess.Popen(opens, stdout=subprocess.PIPE) as process,
+    ):
+        for each in (holder, process):
+            assert each.stdout is not None
+            each.stdout.readline()
+        found = polled_lock(process.pid)
+        own = polled_lock(holder.pid)
+        holder.kill()
+        process.kill()
+    owner = (str(path), holder.pid, False)
+    assert (found and (found.path, found.owner.pid, found.owner.shared)) == (
+        owner if is_known else None
+    )
+    assert own is None
+
+
+def test_lock_of_a_parent_on_an_inherited_file_is_not_polled(tmp_path: Path) -> None:
+    with (tmp_path / "pid").open("w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        with subprocess.Popen(["sleep", "600"], pass_fds=(file.fileno(),)) as daemon:
+            found = polled_lock(daemon.pid)
+            daemon.kill()
+    assert found is None
+
+
+def test_reader_keeps_a_writer_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    reads = f"{OPENS} fcntl.lockf(file, fcntl.LOCK_SH, 10, 0);"
+    writes = f"{OPENS} fcntl.lockf(file, fcntl.LOCK_EX, 1, 20);"
+    waits = " print(flush=True); time.sleep(600)"
+    reader_command = [sys.executable, "-c", reads + waits, str(path)]
+    writer_command = [sys.executable, "-c", writes + waits, str(path)]
+    with (
+        subprocess.Popen(reader_command, stdout=subprocess.PIPE) as reader,
+        subprocess.Popen(writer_command, stdout=subprocess.PIPE) as writer,
+    ):
+        for each in (reader, writer):
+            assert each.stdout is not None
+            each.stdout.readline()
+        found = polled_lock(writer.pid)
+        for each in (reader, writer):
+            each.kill()
+    assert found is not None
+    assert found.owner.pid == reader.pid

@@ -11,9 +11,11 @@ from kernel_delay.model import (
     MemoryLimit,
     OwnerActivity,
     PageFaults,
+    Sample,
     Scheduling,
     Sleep,
     SleepReason,
+    SyscallStats,
     SystemState,
     Waker,
 )
@@ -297,6 +299,33 @@ def test_file_lock_wait_names_the_holder_at_the_end() -> None:
     shared = SystemState(lock_holder=("holder", 70), lock_shared=True)
     text = found("wait_file_lock", sample(main, system_state=shared)).text
     assert " holder (70), among others, had the lock at the end." in text
+
+
+def polls_lock(name: str, count: int, waits: int = 10) -> Sample:
+    """A thread that slept so often, with so many calls, while another process has a lock."""
+    slept = Sleep("clock", "clock_nanosleep", (), False, waits, 450 * MS, 50 * MS)
+    call = SyscallStats(72, name, count, MS, MS)
+    main = replace(timed_thread(PID, "main"), sleeps=(slept,), syscalls=(call,))
+    state = SystemState(lock_holder=("holder", 70), polled_lock="/srv/jobs.db")
+    return sample(main, system_state=state)
+
+
+def test_sleep_between_attempts_to_lock_is_for_the_holder() -> None:
+    judged = polls_lock("fcntl", 10)
+    finding = found("file_lock_polled", judged)
+    assert finding.sentence == (
+        "the main thread main (27090) slept on a timer between 10 attempts to lock /srv/jobs.db,"
+        " which holder (70) holds, for 450.0 ms."
+    )
+    assert not finding.remark
+    assert rules_found(judged) == ["file_lock_polled"]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "waits"), [("fcntl", 5, 10), ("fcntl", 1, 1), ("ioctl", 10, 10)]
+)
+def test_sleep_without_attempts_to_lock_is_for_nobody(name: str, count: int, waits: int) -> None:
+    assert rules_found(polls_lock(name, count, waits)) == ["asleep"]
 
 
 @pytest.mark.parametrize("syscall", ["splice", "vmsplice", "tee"])

@@ -93,6 +93,16 @@ def _alike(thread: Thread) -> tuple[Thread, Thread]:
     return replace(thread, tid=PID), replace(thread, tid=99)
 
 
+def _polled_locks() -> Iterator[Sample]:
+    slept = Sleep("clock", "clock_nanosleep", (), False, 5, 480 * MS, 99 * MS)
+    thread = replace(
+        timed_thread(PID, NAME), sleeps=(slept,), syscalls=(calls("fcntl", 1, count=5),)
+    )
+    for shared in (False, True):
+        state = {"lock_holder": ("holder", 70), "lock_shared": shared, "polled_lock": "/srv/db"}
+        yield _sample(*_alike(thread), **state)
+
+
 def _waits(wait: Wait) -> Iterator[Sample]:
     wakers = (
         Waker("thread", 4242, 4240, "waker", 3, 240 * MS),
@@ -479,6 +489,7 @@ _OF_RULE = {
     "stopped": _stopped,
     "steal": _steal,
     "lock": _locks,
+    "file_lock_polled": _polled_locks,
     "kernel_sleep": _kernel_sleep,
     "long_call": _long_call,
     "kernel_work": _kernel_work,

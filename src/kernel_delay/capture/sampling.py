@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.chains import Follower
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
+    from kernel_delay.host.polled_locks import PolledLock
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
     from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.losses import LossCounters, Reading
@@ -234,6 +235,7 @@ class Sampling:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         counters = self._losses[1].close(epoch, start_ns, stop_ns) if self._losses else None
         # Not before the window opens, which would wait for it.
+        from kernel_delay.analysis.verdict.lock_polls import may_poll_lock
         from kernel_delay.analysis.verdict.user_work import has_cheap_calls
 
         states = self._states.close(epoch, start_ns, stop_ns)
@@ -292,6 +294,8 @@ class Sampling:
                 traces_now = tracer(pid, _stopped(own)) or around.tracer
                 stopped_it = tracer_in_window(self._programs, pid, start_ns)
                 holder = lock_owner(pid) if _waited_for_file_lock(own) else None
+                polled = _polled_lock(pid) if holder is None and may_poll_lock(own) else None
+                holder = polled.owner if polled else holder
                 system_state = structs.replace(
                     around,
                     tracer=traces_now or stopped_it,
@@ -299,6 +303,7 @@ class Sampling:
                     weights=weights_of_takers(pid, own, stop_ns - start_ns),
                     lock_holder=(holder.comm, holder.pid) if holder else None,
                     lock_shared=holder is not None and holder.shared,
+                    polled_lock=polled.path if polled else None,
                     call_cost=call_cost() if has_cheap_calls(own) else None,
                 )
             yield structs.replace(
@@ -413,6 +418,13 @@ def _stopped(threads: Iterable[Thread]) -> list[int]:
 
 def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:
     return any(sleep.reason == "file_lock" for thread in threads for sleep in thread.sleeps)
+
+
+def _polled_lock(pid: int) -> "PolledLock | None":
+    # Few processes poll a lock.
+    from kernel_delay.host.polled_locks import polled_lock
+
+    return polled_lock(pid)
 
 
 def _hit(trigger: TriggerPoints | None, hit: "RecordOfHit") -> TriggerHit | None:

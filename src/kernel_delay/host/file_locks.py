@@ -1,7 +1,7 @@
 """Who has the file lock that a process waits for: /proc/locks of proc(5)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +20,12 @@ class LockOwner(NamedTuple):
     shared: bool
 
 
-class _Line(NamedTuple):
+class Lock(NamedTuple):
     """A lock that somebody has or waits for; `span` is from which byte to which."""
 
     waits: bool
     kind: str
+    access: str
     pid: int
     file: str
     span: tuple[float, float]
@@ -41,30 +42,33 @@ def lock_owner(pid: int) -> LockOwner | None:
         listed = read_lines(PROC / "locks")
     except OSError:
         return None
-    lines = [found for line in listed if (found := _parsed(line)) is not None]
+    lines = [found for line in listed if (found := parsed(line)) is not None]
     owner = None
     for line in lines:
         # Who waits is below who has it.
         if not line.waits:
             owner = line
         elif line.pid == pid and owner is not None and owner.pid > 0:
-            comm = _name(owner.pid, line.file)
+            comm = locker(owner.pid, line.file)
             return None if comm is None else LockOwner(comm, owner.pid, _shared(owner, line, lines))
     return None
 
 
-def _parsed(line: str) -> _Line | None:
-    """A line of /proc/locks: NUMBER: [->] KIND MODE ACCESS PID DEVICE:INODE FROM TO."""
+def parsed(line: str) -> Lock | None:
+    """Return what a line of /proc/locks says; None if it is no such line.
+
+    NUMBER: [->] KIND MODE ACCESS PID DEVICE:INODE FROM TO.
+    """
     words = line.split()
     waits = "->" in words
     words = [word for word in words if word != "->"]
     if len(words) < 8 or not words[4].lstrip("-").isdecimal():
         return None
     first, last = (math.inf if word == "EOF" else float(word) for word in words[6:8])
-    return _Line(waits, words[1], int(words[4]), words[5], (first, last))
+    return Lock(waits, words[1], words[3], int(words[4]), words[5], (first, last))
 
 
-def _shared(owner: _Line, waiter: _Line, lines: Iterable[_Line]) -> bool:
+def _shared(owner: Lock, waiter: Lock, lines: Iterable[Lock]) -> bool:
     """Whether others have what is waited for: only a lock for reading has several owners."""
     return any(
         not line.waits
@@ -76,8 +80,8 @@ def _shared(owner: _Line, waiter: _Line, lines: Iterable[_Line]) -> bool:
     )
 
 
-def _name(pid: int, file: str) -> str | None:
-    """The name of the process, None unless it has the file open with a lock of its own."""
+def locker(pid: int, file: str) -> str | None:
+    """Return the name of a process; None unless it has the file open with a lock of its own."""
     process = PROC / str(pid)
     try:
         return read_comm(process) if file in _locked_files(process) else None
@@ -86,13 +90,19 @@ def _name(pid: int, file: str) -> str | None:
 
 
 def _locked_files(process: Path) -> set[str]:
-    """DEVICE:INODE of all files that it has open with a lock of its own.
+    """DEVICE:INODE of all files that it has open with a lock of its own."""
+    return {lock.file for lock in own_locks(process)}
+
+
+def own_locks(process: Path) -> Iterator[Lock]:
+    """Yield the locks on files that a process, a directory such as /proc/123, has open.
 
     A line of fdinfo is "lock:", and then what /proc/locks has (fs/proc/fd.c, 5.14 to 6.18).
     """
-    files = set()
     for file in (process / "fdinfo").iterdir():
         with suppress(FileNotFoundError):
-            lines = (line.split() for line in read_lines(file))
-            files |= {words[6] for words in lines if words[:1] == ["lock:"] and len(words) > 6}
-    return files
+            for line in read_lines(file):
+                key, _, rest = line.partition(":")
+                lock = parsed(rest) if key == "lock" else None
+                if lock is not None:
+                    yield lock

@@ -321,6 +321,8 @@ class SystemState(Struct, frozen=True):
         lock_holder: Name and PID of the process that held the file lock that the target waited
             for. None: there is none.
         lock_shared: Other processes held that file lock too.
+        polled_lock: The file of that lock, if the target slept on a timer between attempts to get
+            it. None: it did not.
         is_late: The machine was too busy to read these values at the boundaries of the window.
             Only the cgroup counts are then present, for a slightly longer time.
         freezers: The files that kept the cgroups frozen at the end of the window: freezer.state
@@ -348,3 +350,4 @@ class SystemState(Struct, frozen=True):
     call_cost: CallCost | None = None
     tracer_stopped: bool = False
     tracer_left: bool = False
+    polled_lock: str | None = None

@@ -50,6 +50,7 @@ _SAMPLES = {
     "SocketOverrun.port": Redaction.TEXT,
     "PortOverrun.port": Redaction.TEXT,
     "RxQueue.port": Redaction.TEXT,
+    "SystemState.polled_lock": Redaction.TEXT,
     "SystemState.freezers": Redaction.LAST_PART,
     "CgroupLimit.path": Redaction.TEXT,
     "ChainPart.cgroup": Redaction.TEXT,

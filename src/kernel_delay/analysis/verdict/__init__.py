@@ -15,6 +15,7 @@ from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
 from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
+from kernel_delay.analysis.verdict.lock_polls import LOCK_POLLED
 from kernel_delay.analysis.verdict.lock_waits import LOCK
 from kernel_delay.analysis.verdict.long_call import LONG_CALL
 from kernel_delay.analysis.verdict.packet_losses import lost_packets
@@ -34,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     LOCK,
     WAIT_CHAIN,
     WAIT_CHAIN_END,
+    LOCK_POLLED,
     *WAIT_RULES,
     KERNEL_SLEEP,
     LONG_CALL,

@@ -189,8 +189,7 @@ class MainFile(Struct, frozen=True):
         elif text is not None and self._is_one_of:
             yield f"It waited for {text}."
         if reason in _OF_STORAGE and self.file.kind in ("file", "device"):
-            path = self.file.name
-            path = path if len(path) <= PATH_WIDTH else f"…{path[1 - PATH_WIDTH :]}"
+            path = path_text(self.file.name)
             yield f"The file is {path}." if self.is_sure else f"Most of it was on {path}."
         if self.peer is not None and self.peer.stopped:
             yield f"{_named(self.peer)} was stopped at the end, by a signal."
@@ -249,6 +248,11 @@ class MainFile(Struct, frozen=True):
         if others:
             return f"{_named(first)} or {len(others)} other process{'es' if others[1:] else ''}"
         return f"{_named(first)} or others" if self.file.more_peers else _named(first)
+
+
+def path_text(path: str) -> str:
+    """Return as much of a path as a sentence has room for."""
+    return path if len(path) <= PATH_WIDTH else f"…{path[1 - PATH_WIDTH :]}"
 
 
 def _named(peer: FilePeer) -> str:
