@@ -36,7 +36,8 @@ WAITS = f"""
 These rules use where in the kernel a thread slept, and who woke it.
 Limits: {WAIT_LIMITS} "In turn": several threads together can reach the share.
 
-[Who has the other end](../explanation/verdict.md#who-has-the-other-end) can make a remark a finding.
+[Who has the other end](../explanation/verdict.md#who-has-the-other-end) can make a remark a
+finding.
 
 | rule | kind | from | the thread waits for |
 |---|---|---|---|

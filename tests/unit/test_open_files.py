@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +16,14 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.sleep_files import FileKey, with_files
 from kernel_delay.host import open_files as holders_module
-from kernel_delay.host.open_files import INODE_MASK, End, describe, holders
+from kernel_delay.host.open_files import INODE_MASK, End, describe, holders, watched_now
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
+from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FilePeer, Sleep, SleepFile, SleepReason
 from tests.unit.samples import timed_thread
+from tests.workload import wait_until
 
 PID, TID = os.getpid(), threading.get_native_id()
 
@@ -269,6 +273,23 @@ def test_what_does_not_fit_the_reason_is_not_known() -> None:
     assert file_of(slept(reads, "socket_receive", "read")).kind == "unknown"
     os.close(reads)
     os.close(writes)
+
+
+@pytest.mark.parametrize("fd", [20, 70])
+def test_descriptors_of_a_select_are_in_its_sets(fd: int) -> None:
+    """Those to read from and to write to; a set has words of 64 bits."""
+    code = (
+        "import os, select; reads, writes = os.pipe(); os.dup2(reads, {0}); os.dup2(writes, {1});"
+        " os.set_blocking(writes, False)\n"
+        "while select.select([], [writes], [], 0)[1]: os.write(writes, bytes(4096))\n"
+        "others = os.pipe(); os.dup2(others[0], {0}); select.select([{0}], [{1}], [])"
+    )
+    command = [sys.executable, "-c", code.format(fd, fd + 1)]
+    with subprocess.Popen(command) as process:
+        wait_until(lambda: bool(watched_now(process.pid, process.pid, Patience())))
+        found = watched_now(process.pid, process.pid, Patience())
+        process.kill()
+    assert found == [fd, fd + 1]
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,12 +54,12 @@ class Chain(NamedTuple):
 
 
 class _Line:
-    """One end of a connection, or of two pipes. `polls`: with epoll before it reads."""
+    """One end of a connection, or of two pipes. `way`: how it polls before it reads, if it does."""
 
-    def __init__(self, source: int, sink: int, *, polls: bool = False) -> None:
-        self._source, self._sink = source, sink
-        self._epoll = select.epoll() if polls else None
-        if self._epoll is not None:
+    def __init__(self, source: int, sink: int, way: str = "") -> None:
+        self._source, self._sink, self._way = source, sink, way
+        if way == "epoll":
+            self._epoll = select.epoll()
             self._epoll.register(source, select.EPOLLIN)
 
     def ask(self) -> None:
@@ -73,8 +73,10 @@ class _Line:
 
     def wait(self) -> bool:
         try:
-            if self._epoll is not None:
+            if self._way == "epoll":
                 self._epoll.poll()
+            elif self._way == "select":
+                select.select([self._source], [], [])
             return bool(os.read(self._source, 1))
         except ConnectionError:
             return False
@@ -177,7 +179,7 @@ def _connect(kinds: str, folder: str, number: int) -> _Line:
     path = f"{folder}/{number}"
     if kind == "pipe":
         sink = os.open(f"{path}.requests", os.O_WRONLY)
-        return _Line(os.open(f"{path}.answers", os.O_RDONLY), sink, polls=way == "epoll")
+        return _Line(os.open(f"{path}.answers", os.O_RDONLY), sink, way)
     if kind == "futex":
         return _Semaphores(path, serves=False)
     if kind == "flock":
@@ -189,7 +191,7 @@ def _connect(kinds: str, folder: str, number: int) -> _Line:
     own = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
     own.connect(path if kind == "unix" else ("127.0.0.1", int(Path(path).read_text())))
     fd = own.detach()
-    return _Line(fd, fd, polls=way == "epoll")
+    return _Line(fd, fd, way)
 
 
 def _accept(kinds: str, folder: str, number: int) -> _Line:
@@ -202,7 +204,7 @@ def _accept(kinds: str, folder: str, number: int) -> _Line:
             os.mkfifo(f"{path}.{name}")
         tell()
         source = os.open(f"{path}.requests", os.O_RDONLY)
-        return _Line(source, os.open(f"{path}.answers", os.O_WRONLY), polls=way == "epoll")
+        return _Line(source, os.open(f"{path}.answers", os.O_WRONLY), way)
     if kind in ("futex", "flock", "fuse", "inode"):
         if kind == "futex":
             Path(path).write_bytes(bytes(mmap.PAGESIZE))
@@ -218,7 +220,7 @@ def _accept(kinds: str, folder: str, number: int) -> _Line:
             Path(path).write_text(str(listener.getsockname()[1]))
         tell()
         fd = listener.accept()[0].detach()
-    return _Line(fd, fd, polls=way == "epoll")
+    return _Line(fd, fd, way)
 
 
 def root(kinds: str, folder: str, number: str, how: str) -> None:

@@ -43,6 +43,9 @@ FILE_CALLS = (
 # Calls whose first argument is an array of descriptors, and whose second is its length.
 ARRAY_POLLS = ("poll", "ppoll")
 
+# Calls whose first argument is the number of bits, and whose next three are sets of descriptors.
+SET_POLLS = ("select", "pselect6", "_newselect")
+
 # With which a signal's handler ends.
 HANDLERS_ENDS = ("rt_sigreturn", "sigreturn")
 

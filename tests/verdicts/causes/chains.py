@@ -23,6 +23,8 @@ CHAINS = (
     ("futex", 3, ("timer",)),
     ("futex+pipe", 3, ("throttled",)),
     ("pipe-epoll", 3, ("stopped",)),
+    ("tcp-select", 2, ("stopped",)),
+    ("pipe-select", 3, ("computes",)),
     ("unix-epoll", 2, ("computes",)),
     ("tcp-epoll", 3, ("throttled",)),
     ("flock+unix", 2, ("throttled",)),

@@ -6,6 +6,7 @@ From /proc/PID/fd and /proc/PID/net, and for Unix sockets from the kernel's sock
 import os
 import stat
 import struct
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import ARRAY_POLLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS, SET_POLLS
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
 from kernel_delay.model import FileKind, FilePeer
 
 if TYPE_CHECKING:
-    from kernel_delay.host.process_memory import Patience
+    from kernel_delay.host.process_memory import MemoryFile, Patience
 
 
 # The inode's number as the programs have it.
@@ -266,6 +267,9 @@ MOST_WATCHED = 64
 # struct pollfd of poll(2)
 _POLLFD = struct.Struct("ihh")
 
+# Bits of a set of select(2) that are read at most.
+MOST_BITS = 1 << 16
+
 
 def watched_by_epoll(process: Path, fd: int) -> list[int]:
     """Return the descriptors that an epoll one watches. `process` is as /proc/123."""
@@ -293,16 +297,37 @@ def watched_now(pid: int, tid: int, patience: "Patience") -> list[int]:
         if name in EPOLLS:
             found = watched_by_epoll(process, int(words[1], 16))
             return found if len(found) <= MOST_WATCHED else []
-        count = int(words[2], 16) if name in ARRAY_POLLS else 0
-        if not 0 < count <= MOST_WATCHED:
+        if name not in ARRAY_POLLS and name not in SET_POLLS:
             return []
+        arguments = [int(word, 16) for word in words[1:]]
         memory = MemoryFile(process, patience)
         try:
-            read = memory.read(int(words[1], 16), count * _POLLFD.size)
+            found = (
+                _in_array(memory, *arguments[:2])
+                if name in ARRAY_POLLS
+                else _in_sets(memory, *arguments[:4])
+            )
         finally:
             memory.close()
     except (OSError, ValueError):
         return []
+    return found if len(found) <= MOST_WATCHED else []
+
+
+def _in_array(memory: "MemoryFile", address: int, count: int) -> list[int]:
+    """The descriptors of an array of poll(2); none where there are too many."""
+    read = memory.read(address, count * _POLLFD.size) if count <= MOST_WATCHED else b""
     whole = read[: len(read) // _POLLFD.size * _POLLFD.size]
     entries: Iterator[tuple[int, int, int]] = _POLLFD.iter_unpack(whole)
     return [fd for fd, _, _ in entries if fd >= 0]
+
+
+def _in_sets(memory: "MemoryFile", bits: int, *addresses: int) -> list[int]:
+    """The descriptors in the sets of select(2), which stay as they are while it sleeps."""
+    if bits > MOST_BITS:
+        return []
+    found = 0
+    for address in filter(None, addresses):
+        # Of whole words, as the kernel reads them: fs/select.c:get_fd_set().
+        found |= int.from_bytes(memory.read(address, (bits + 63) // 64 * 8), sys.byteorder)
+    return [fd for fd in range(bits) if found >> fd & 1]
