@@ -190,6 +190,17 @@ def test_a_server_of_ipv6_has_clients_of_ipv4() -> None:
     assert file.is_client
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_connection_that_nobody_accepts_is_for_who_listens(host: str) -> None:
+    with socket.create_server((host, 0)) as listener, child_with(listener.fileno()) as child:
+        port = listener.getsockname()[1]
+        listener.close()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            file = file_of(slept(client.fileno(), "socket_receive", "read"))
+    assert [peer.pid for peer in file.peers] == [child]
+    assert file.is_client
+
+
 def test_udp_socket_has_its_connected_peer() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,

@@ -11,7 +11,8 @@ from kernel_delay.host.proc_text import read_lines
 # Of a table: some 25,000 sockets.
 MOST_BYTES = 4 << 20
 
-# TCP_LISTEN, include/net/tcp_states.h.
+# TCP_ESTABLISHED, TCP_CLOSE_WAIT and TCP_LISTEN, include/net/tcp_states.h.
+IS_OPEN = (0x01, 0x08)
 LISTENS = 0x0A
 
 # How an IPv4 address begins that a socket of IPv6 has: RFC 4291, 2.5.5.2, as the tables print it.
@@ -41,8 +42,9 @@ class InetSocket(NamedTuple):
 class Ends(NamedTuple):
     """The two ends of a socket.
 
-    `peer_inode` is that of the other end's socket, 0 where that is not in this namespace, or not
-    known. `is_client`: the other end surely accepted the connection.
+    `peer_inode` is that of the other end's socket, or of the one that listens if nobody accepted
+    the connection yet; 0 where that is not in this namespace, or not known. `is_client`: the other
+    end surely accepted the connection, or is to accept it.
     """
 
     local: str
@@ -90,6 +92,9 @@ class InetSockets:
         if peer is None and not is_stream:
             peer = next((each for each in sockets if _receives(each, own)), None)
         is_client = is_stream and _is_client(own, sockets, is_here=peer is not None)
+        if peer is not None and not peer.inode and is_stream and peer.state in IS_OPEN:
+            # It waits for accept(2).
+            peer = next((each for each in sockets if _accepts(each, peer)), None)
         return Ends(text_of(own.local), text_of(own.remote), peer.inode if peer else 0, is_client)
 
     def _of(self, protocol: Protocol) -> _Sockets:
@@ -135,6 +140,13 @@ def _is_chosen(port: int) -> bool:
     except (OSError, ValueError):
         return False
     return first <= port <= last
+
+
+def _accepts(each: InetSocket, waiting: InetSocket) -> bool:
+    """Whether a socket listens for that connection: at its address, or at any."""
+    host, port = each.local
+    is_there = host == waiting.local[0] or not host.strip("0")
+    return each.state == LISTENS and port == waiting.local[1] and is_there
 
 
 def _receives(each: InetSocket, own: InetSocket) -> bool:
