@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.sleep_files import FileKey, with_files
 from kernel_delay.host import open_files as holders_module
-from kernel_delay.host.open_files import INODE_MASK, End, describe, holders, watched_now
+from kernel_delay.host.open_files import INODE_MASK, End, describe, holders, is_asleep, watched_now
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.process_memory import Patience
@@ -301,6 +301,29 @@ def test_descriptors_of_a_select_are_in_its_sets(fd: int) -> None:
         found = watched_now(process.pid, process.pid, Patience())
         process.kill()
     assert found == [fd, fd + 1]
+
+
+@pytest.mark.parametrize(("code", "expected"), [("time.sleep(600)", False), ("", True)])
+def test_process_sleeps_if_all_its_threads_do(code: str, expected: bool) -> None:
+    script = (
+        "import select, sys, threading, time;"
+        f" threading.Thread(target=lambda: {code or 'threading.Event().wait()'}).start();"
+        " print(flush=True); select.poll().poll()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        tasks = PROC / str(process.pid) / "task"
+        wait_until(lambda: all(_sleeps(task) for task in tasks.iterdir()))
+        found = is_asleep(process.pid)
+        process.kill()
+    assert found == expected
+    assert not is_asleep(process.pid)
+
+
+def _sleeps(task: Path) -> bool:
+    return (task / "syscall").read_text().split()[0].isdecimal()
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,16 @@ def test_stopped_process_at_the_other_end_is_a_cause() -> None:
     assert finding.advice == "To resume it: kill -CONT 4240"
 
 
+def test_server_that_sleeps_itself_is_said_to() -> None:
+    said = (
+        "All threads of server (4240) slept at the end, in polls, futexes or accept: it had nothing"
+        " to send, or waited."
+    )
+    asleep = replace(TCP, peers=(replace(SERVER, asleep=True),))
+    assert said in found(waited(asleep), sent=4).details
+    assert said not in found(waited(TCP), sent=4).details
+
+
 def test_one_of_several_stopped_processes_is_not_blamed() -> None:
     peers = (replace(SERVER, stopped=True), FilePeer(4241, "other"))
     for file in (replace(PIPE, peers=peers), replace(PIPE, peers=peers[:1], more_peers=True)):

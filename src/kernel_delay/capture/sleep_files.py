@@ -21,6 +21,7 @@ from kernel_delay.host.open_files import (
     Holders,
     describe,
     holders,
+    is_asleep,
     kernel_device,
 )
 from kernel_delay.host.open_files.unix import UnixSockets
@@ -95,6 +96,7 @@ def with_files(
     files = find_files(
         {key: (asked[key][1], asked[key][2].reason) for key in longest}, unix_sockets, wakers
     )
+    files = _with_states(files)
     files |= {key: seen[key] for key in longest if key in seen and not _is_whole(files.get(key))}
     return [(process, _named(process, thread, files)) for process, thread in threads]
 
@@ -121,6 +123,21 @@ def find_files(
             ends.setdefault(each.end, set()).add(key.process)
     held = holders(ends, likely) if ends else Holders({}, are_all=True)
     return {key: _with_peers(key, each, held) for key, each in found.items()}
+
+
+def _with_states(files: Mapping[FileKey, SleepFile]) -> dict[FileKey, SleepFile]:
+    """Return the files with whether the process that alone has the other end of a socket sleeps."""
+    found = dict(files)
+    are_asleep: dict[int, bool] = {}
+    for key, file in files.items():
+        if file.kind not in _SOCKETS or len(file.peers) != 1:
+            continue
+        (peer,) = file.peers
+        if not peer.stopped and peer.pid not in are_asleep:
+            are_asleep[peer.pid] = is_asleep(peer.pid)
+        if are_asleep.get(peer.pid):
+            found[key] = replace(file, peers=(replace(peer, asleep=True),))
+    return found
 
 
 def _key(process: int, sleep: Sleep, file: SleepFile) -> FileKey:

@@ -108,11 +108,14 @@ class FilePeer(Struct, frozen=True, gc=False):
         pid: The process, as the tool numbers it.
         comm: Its name.
         stopped: A signal kept it stopped when it was looked at, just after the window.
+        asleep: All its threads slept in polls, futexes or accept then. Looked for only if it alone
+            has the other end of a socket.
     """
 
     pid: int
     comm: str
     stopped: bool = False
+    asleep: bool = False
 
 
 class SleepFile(Struct, frozen=True, gc=False):

@@ -137,6 +137,10 @@ _OF_STORAGE: frozenset[SleepReason] = frozenset(
 )
 
 
+# The other end is to send something.
+_RECEIVES: frozenset[SleepReason] = frozenset(("socket_receive", "poll", "epoll"))
+
+
 class MainFile(Struct, frozen=True):
     """The file, or files with the same other end, on which most of some waits were.
 
@@ -193,6 +197,10 @@ class MainFile(Struct, frozen=True):
             yield f"The file is {path}." if self.is_sure else f"Most of it was on {path}."
         if self.peer is not None and self.peer.stopped:
             yield f"{_named(self.peer)} was stopped at the end, by a signal."
+        is_other = self.peer is not None and self.peer.pid != sample.target.pid
+        if self.peer is not None and is_other and self.peer.asleep and reason in _RECEIVES:
+            slept = "slept at the end, in polls, futexes or accept"
+            yield f"All threads of {_named(self.peer)} {slept}: it had nothing to send, or waited."
 
     def evidence(self) -> dict[str, int]:
         """What it adds to a finding's."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import ARRAY_POLLS, SET_POLLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS, FUTEXES, POLLS, SET_POLLS
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -248,6 +248,29 @@ def _peer(pid: int) -> FilePeer:
         return FilePeer(pid, read_comm(process), stopped=state == "T")
     except (OSError, IndexError):
         return FilePeer(pid, "")
+
+
+# Of a process, threads that are looked at.
+MOST_THREADS = 64
+
+# Calls that a thread sleeps in for what others are to send or do.
+_IDLE_CALLS = frozenset((*POLLS, *FUTEXES, "accept", "accept4"))
+
+
+def is_asleep(pid: int) -> bool:
+    """Return whether all threads of a process sleep now, in polls, futexes or accept."""
+    tasks = PROC / str(pid) / "task"
+    try:
+        tids = os.listdir(tasks)
+        if len(tids) > MOST_THREADS:
+            return False
+        # proc_pid_syscall(5): "running" has no number.
+        numbers = ((tasks / tid / "syscall").read_text().split()[0] for tid in tids)
+        return all(
+            number.isdecimal() and syscall_name(int(number)) in _IDLE_CALLS for number in numbers
+        )
+    except (OSError, IndexError):
+        return False
 
 
 MINOR_BITS = 20
