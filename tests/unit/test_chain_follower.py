@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -362,6 +363,26 @@ def test_request_of_another_client_is_not_waited_for(
     assert shown.chain is not None
     ends = {part.threads[-1].tid for part in shown.chain.parts if part.threads}
     assert (other in ends) != is_client
+
+
+def test_server_of_a_connection_that_is_over_is_who_listens(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, _ = (each.pid for each in sleepers)
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = "{}:{}".format(*listener.getsockname())
+    over = replace(SERVER, peer_address=address)
+    programs = sleeping_for(monkeypatch, client, "socket_receive")
+    monkeypatch.setattr(peers, "syscall_name", {0: "read"}.get)
+    monkeypatch.setattr(peers, "find_files", lambda asked, *rest: dict.fromkeys(asked, over))
+    with subprocess.Popen(["sleep", "600"], pass_fds=(listener.fileno(),)) as server:
+        listener.close()
+        follower = Follower((client,), UnixSockets())
+        reads(programs, client, 100, syscall=0)
+        follower.look()
+        assert programs.followed == {client, server.pid}
+        server.kill()
 
 
 def test_files_of_measured_processes_are_kept_for_a_window(

@@ -201,6 +201,16 @@ def test_connection_that_nobody_accepts_is_for_who_listens(host: str) -> None:
     assert file.is_client
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_who_listens_at_an_address_is_known(host: str) -> None:
+    with socket.create_server((host, 0)) as listener:
+        port = listener.getsockname()[1]
+        inode = os.fstat(listener.fileno()).st_ino
+        sockets = InetSockets(PROC / str(PID))
+        assert sockets.listener(f"127.0.0.1:{port}") == inode
+        assert sockets.listener(f"10.0.0.1:{port}") == (inode if host == "0.0.0.0" else 0)
+
+
 def test_udp_socket_has_its_connected_peer() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,

@@ -1,6 +1,6 @@
 """Who is at the other end of what threads wait for: of files, polls, locks and FUSE."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
-from kernel_delay.host.open_files import EPOLLS, watched_now
+from kernel_delay.host.open_files import EPOLLS, End, holders, watched_now
 from kernel_delay.host.open_files.fuse import fuse_server
 from kernel_delay.host.open_files.tcp_turns import turn
 from kernel_delay.host.open_files.unix import UnixSockets
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # Places of which it is remembered that they were looked at.
 MOST_PLACES = 4096
+
+# Addresses at which servers are looked for.
+MOST_LISTENERS = 4
 
 # Whoever polls again after so much computing has had no work in between.
 RESUMES_NS = 1_000_000
@@ -70,6 +73,8 @@ class Peers:
         self._clients: set[tuple[int, int]] = set()
         # Threads that poll: whether they waited for clients to connect alone, at the last look.
         self._accepts: dict[int, bool] = {}
+        # Who listens at addresses whose connections were over before their servers were found.
+        self._listeners: dict[str, tuple[int, ...]] = {}
         # Places that were looked at.
         self._judged_once: set[tuple[int, Place]] = set()
 
@@ -80,6 +85,7 @@ class Peers:
         # What lasts was not asked for again.
         self.files = {key: each for key, each in self.files.items() if key in self._peers}
         self._servers.clear()
+        self._listeners.clear()
         for memory in self._memories.values():
             memory.renew()
 
@@ -103,8 +109,10 @@ class Peers:
     def waited_for(self) -> list[tuple[int, int]]:
         """The processes that threads were seen to wait for since, and how many hops away."""
         asked, self._asked = self._asked, {}
-        files = find_files(asked, self._unix_sockets, self._hops) if asked else {}
+        files = find_files(asked, self._unix_sockets, self._likely()) if asked else {}
         self._keep(files)
+        for key, file in files.items():
+            self._look_for_listener(key, file)
         for key in asked:
             self._peers[key] = _peers(files.get(key))
             for pid in self._peers[key]:
@@ -112,6 +120,31 @@ class Peers:
                 self._known.add((key.process, pid))
         found, self._awaited = self._awaited, {}
         return sorted(found.items(), key=itemgetter(1))
+
+    def _likely(self) -> Iterator[int]:
+        """Yield the processes that may have the other ends, to be looked at first."""
+        yield from self._hops
+        for pids in self._listeners.values():
+            for pid in pids:
+                yield pid
+                yield from children_of(pid)
+
+    def _look_for_listener(self, key: FileKey, file: SleepFile) -> None:
+        """Look for the server of a short connection: whoever listens may serve the next one too."""
+        address = file.peer_address
+        if not file.is_client or file.peers or file.kind != "tcp" or address is None:
+            return
+        if address not in self._listeners and len(self._listeners) < MOST_LISTENERS:
+            # Few connections are over so soon.
+            from kernel_delay.host.open_files.inet import InetSockets
+
+            inode = InetSockets(PROC / str(key.process)).listener(address)
+            end = End(f"socket:[{inode}]", inode)
+            found = holders({end: ()}).of[end] if inode else []
+            self._listeners[address] = tuple(peer.pid for peer in found)
+        if len(pids := self._listeners.get(address, ())) == 1:
+            self.note_peer(key.process, pids[0])
+            self._known.add((key.process, pids[0]))
 
     def judge_waits(self, states: Mapping[int, ThreadStates], looked_ns: int) -> None:
         """Look at what threads poll, and who has or serves a file, if that is new, or lasts."""

@@ -97,6 +97,13 @@ class InetSockets:
             peer = next((each for each in sockets if _accepts(each, peer)), None)
         return Ends(text_of(own.local), text_of(own.remote), peer.inode if peer else 0, is_client)
 
+    def listener(self, address: str) -> int:
+        """Return the inode of the TCP socket that listens at HOST:PORT; 0 if none is here."""
+        for each in self._of("tcp").all:
+            if each.state == LISTENS and _is_at(each, address):
+                return each.inode
+        return 0
+
     def _of(self, protocol: Protocol) -> _Sockets:
         if protocol not in self._read:
             found = [
@@ -140,6 +147,12 @@ def _is_chosen(port: int) -> bool:
     except (OSError, ValueError):
         return False
     return first <= port <= last
+
+
+def _is_at(each: InetSocket, address: str) -> bool:
+    host, port = each.local
+    any_host = not host.strip("0") and address.endswith(f":{port}")
+    return any_host or text_of(each.local) == address
 
 
 def _accepts(each: InetSocket, waiting: InetSocket) -> bool:
