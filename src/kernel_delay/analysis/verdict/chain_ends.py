@@ -22,7 +22,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     explained_waits,
     is_surely_wanted,
     way,
-    work_unknown_of,
+    work_of,
 )
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
@@ -87,7 +87,7 @@ def _say(case: Case) -> Statement:
     least_ns = HELD_SHARE * sample.window.duration_ns
     held = [each for each in thread.chain.held if each.like == end.pid and each.ns >= least_ns]
     is_wanted = is_surely_wanted(sample, thread)
-    unknown = () if is_wanted else work_unknown_of(sample, thread)
+    work = work_of(sample, thread, is_wanted=is_wanted)
     advice = lock_advice_by(end.name, end.title)
     if advice is None and end.pid != own:
         advice = _LOOK_AT.format(pid=end.pid)
@@ -100,7 +100,7 @@ def _say(case: Case) -> Statement:
             "hops": len(threads),
             "waited_ns": thread.chain.ns,
         },
-        (*_end(parts, end), *_held(sample, held), *way(sample, thread, threads), *unknown),
+        (*_end(parts, end), *_held(sample, held), *way(sample, thread, threads), *work),
         advice,
         explains=frozenset(
             each for other in (thread, *case.others) for each in explained_waits(other)

@@ -1,6 +1,6 @@
 """Rules on where a thread slept: what nobody wants to wait for, and what may be idleness."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -72,6 +72,11 @@ def _is_wanted(sleep: Sleep) -> bool:
 
 def _opens_fifo(sleep: Sleep) -> bool:
     return sleep.reason == "pipe" and sleep.syscall in OPENS
+
+
+def handing_over_ns(slept: Sequence[Sleep]) -> int:
+    """Return how long of that was to hand something over, in ns; who opens a FIFO may be idle."""
+    return sum(sleep.ns for sleep in slept if _is_wanted(sleep) and not _opens_fifo(sleep))
 
 
 def handed_over(sample: Sample, thread: Thread) -> tuple[str, ...] | None:
@@ -227,6 +232,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     if file is None and wait.reason == "socket_receive" and advice is None:
         advice = look_for_whom(sample, thread)
     is_wanted = asked is not None or (file is not None and file.is_stopped)
+    is_wanted = is_wanted or (wait.remark and 2 * handing_over_ns(slept) >= case.lost_ns)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint
     is_idleness = is_idleness and not is_wanted

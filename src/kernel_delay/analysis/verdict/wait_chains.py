@@ -20,7 +20,7 @@ from kernel_delay.analysis.verdict.formatting import (
 )
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over
+from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
 from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, Thread, Who
 
@@ -86,6 +86,7 @@ def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
     if sample.round is not None or lock_advice(sample, thread) is not None:
         return True
     wanted_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason in WANTED)
+    wanted_ns += handing_over_ns(thread.sleeps)
     if wanted_ns and 2 * wanted_ns >= sum(sleep.ns for sleep in thread.sleeps):
         return True
     file = main_file(thread.sleeps)
@@ -131,7 +132,7 @@ def _say(case: Case) -> Statement:
     # What it does itself is in this report.
     advice = None if advice == _LOOK_AT and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
-    unknown = () if is_wanted else work_unknown_of(case.sample, thread)
+    work = work_of(case.sample, thread, is_wanted=is_wanted)
     return Statement(
         f"{claim}{calls_of(thread)}",
         _WHO[main.state],
@@ -141,7 +142,7 @@ def _say(case: Case) -> Statement:
             "hops": len(main.threads),
             "waited_ns": thread.chain.ns,
         },
-        (*_chain(case.sample, thread, main), *_further(thread, parts, own), *unknown),
+        (*_chain(case.sample, thread, main), *_further(thread, parts, own), *work),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
@@ -150,7 +151,7 @@ def _say(case: Case) -> Statement:
     )
 
 
-def work_unknown_of(sample: Sample, thread: Thread) -> tuple[str, ...]:
+def work_of(sample: Sample, thread: Thread, *, is_wanted: bool) -> tuple[str, ...]:
     """Say that who waited may have been idle, as a server that no client asks is.
 
     Who waits to hand something over has work: then to whom is said, if that is known.
@@ -158,6 +159,8 @@ def work_unknown_of(sample: Sample, thread: Thread) -> tuple[str, ...]:
     handed = handed_over(sample, thread)
     if handed is not None:
         return handed
+    if is_wanted:
+        return ()
     return (f"Whether {thread.name} ({thread.tid}) had work is not known.",)
 
 
