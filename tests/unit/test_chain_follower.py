@@ -385,6 +385,17 @@ def test_server_of_a_connection_that_is_over_is_who_listens(
         server.kill()
 
 
+@pytest.mark.parametrize(("bits", "reason"), [(0, "clock"), (4, "poll")])
+def test_select_of_no_descriptor_is_a_sleep_on_a_timer(
+    monkeypatch: pytest.MonkeyPatch, bits: int, reason: SleepReason
+) -> None:
+    monkeypatch.setattr(places, "sleep_reason", lambda names: "poll")
+    monkeypatch.setattr(places, "syscall_name", {270: "pselect6"}.get)
+    event = ffi.new("struct chain_event *")
+    event.syscall, event.descriptor = 270, bits
+    assert places.Places().of(event).reason == reason
+
+
 def test_files_of_measured_processes_are_kept_for_a_window(
     monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],

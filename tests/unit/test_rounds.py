@@ -118,7 +118,7 @@ def test_report_of_many_short_waits_has_their_stack() -> None:
     assert [row.strip() for row in rows[1:]] == ["synchronize_rcu", "fput"]
 
 
-PIPE = replace(SLEEP, reason="pipe", syscall="write", stack=("anon_pipe_write",))
+PIPE = replace(SLEEP, reason="pipe", syscall="read", stack=("anon_pipe_read",))
 
 
 @pytest.mark.parametrize(

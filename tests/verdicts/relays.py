@@ -229,6 +229,7 @@ def root(kinds: str, folder: str, number: str, how: str) -> None:
         line = _accept(kinds, folder, int(number))
         works: dict[str, Callable[[float], object]] = {
             "timer": time.sleep,
+            "select": partial(select.select, [], [], []),
             "disk": partial(_read, path),
             "terminal": _read_terminal,
         }
@@ -302,7 +303,12 @@ def staged(kinds: str, hops: int, how: str) -> Iterator[Staged]:
     with ExitStack() as stack:
         relays = stack.enter_context(chain(kinds, hops, how))
         pid = relays.root.pid
-        said = {"timer": ("on a timer",), "disk": ("a disk",), "terminal": ("a terminal",)}
+        said = {
+            "timer": ("on a timer",),
+            "select": ("on a timer",),
+            "disk": ("a disk",),
+            "terminal": ("a terminal",),
+        }
         names: tuple[object, ...] = (pid, *said.get(how, ()))
         if how == "stopped":
             os.kill(pid, signal.SIGSTOP)

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from kernel_delay.host.file_locks import PROC, Lock, LockOwner, locker, own_locks, parsed
-from kernel_delay.host.open_files import MOST_CPU_S, file_status, links, processes
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.open_files import MOST_CPU_S, links, processes
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import read_comm, read_stat
 from kernel_delay.printable import encodable

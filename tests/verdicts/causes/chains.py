@@ -15,7 +15,7 @@ CHAINS = (
     ("unix", 3, ("computes", "frozen", "runnable", "terminal")),
     ("unix", 4, ("stopped",)),
     ("tcp", 2, ("disk", "frozen", "stopper", "terminal", "throttled")),
-    ("tcp", 3, ("computes", "runnable", "timer")),
+    ("tcp", 3, ("computes", "runnable", "select", "timer")),
     ("tcp", 5, ("stopped",)),
     ("pipe+unix+tcp", 3, ("computes",)),
     ("unix+pipe", 4, ("throttled",)),

@@ -3,10 +3,13 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.states import Place
 from kernel_delay.host.file_status import file_status
+from kernel_delay.host.kernel_names import SET_POLLS
 from kernel_delay.host.open_files import kernel_device
 from kernel_delay.host.open_files.fuse import is_fuse
 from kernel_delay.host.syscalls import syscall_name
@@ -44,9 +47,9 @@ class Places:
         if frames not in self._reasons:
             names = [self._kernel.symbolise(pc, exact=False).name or "" for pc in frames]
             self._reasons[frames] = sleep_reason(names)
-        reason = self._reason(self._reasons[frames], event.process, event.syscall, event.device)
         inode = event.inode & _INODE_MASK
-        return Place(reason, event.syscall, event.descriptor, inode, event.device)
+        place = Place(self._reasons[frames], event.syscall, event.descriptor, inode, event.device)
+        return self._judged(event.process, place)
 
     def now(self, pid: int, tid: int) -> Place:
         """Return where a thread sleeps, by /proc; what can't be read is not known."""
@@ -63,19 +66,21 @@ class Places:
                 status = file_status(f"{process}/fd/{fd}")
                 inode = status.inode & _INODE_MASK
                 device = kernel_device(status.device)
-            return Place(
-                self._reason(reason, pid, int(number), device), int(number), fd, inode, device
-            )
+            return self._judged(pid, Place(reason, int(number), fd, inode, device))
         return Place(reason)
 
-    def _reason(self, found: SleepReason, pid: int, syscall: int, device: int) -> SleepReason:
+    def _judged(self, pid: int, place: Place) -> Place:
         """What a thread sleeps for: by the kernel's functions, its call and its file's system."""
-        if found == "unknown" and syscall >= 0 and syscall_name(syscall) in _SLEEPS:
-            return "clock"
-        if found == "page_cache" and self._is_fuse(pid, device):
+        name = syscall_name(place.syscall) if place.syscall >= 0 else None
+        if place.reason == "unknown" and name in _SLEEPS:
+            return replace(place, reason="clock")
+        if place.reason == "poll" and name in SET_POLLS and not place.fd:
+            # Of no descriptor.
+            return replace(place, reason="clock")
+        if place.reason == "page_cache" and self._is_fuse(pid, place.device):
             # Its server is to fill the page.
-            return "fuse"
-        return found
+            return replace(place, reason="fuse")
+        return place
 
     def _is_fuse(self, pid: int, device: int) -> bool:
         if device not in self._are_fuse:
