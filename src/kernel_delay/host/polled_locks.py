@@ -8,12 +8,12 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+from kernel_delay.formatting import encodable
 from kernel_delay.host.file_locks import PROC, Lock, LockOwner, locker, own_locks, parsed
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.open_files import MOST_CPU_S, links, processes
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import read_comm, read_stat
-from kernel_delay.printable import encodable
 
 # Of a process, files that are looked at.
 MOST_FILES = 1024
