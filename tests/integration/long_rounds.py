@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernel_delay.openvswitch.log import SHORTEST_LOGGED_MS
+from kernel_delay.openvswitch.log_lines import SHORTEST_LOGGED_MS
 from lab.binaries import Binaries
 from lab.instance import Datapath, Instance, OvsCommandError
 from tests.workload import compile_workload, wait_until

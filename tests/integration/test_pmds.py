@@ -11,7 +11,7 @@ import pytest
 
 from kernel_delay.model import PmdStats, Sample
 from kernel_delay.openvswitch import losses as counters_module
-from kernel_delay.openvswitch.log import parse_related
+from kernel_delay.openvswitch.log_lines import parse_related
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching

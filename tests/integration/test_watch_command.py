@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 
 from kernel_delay.analysis.rounds import ran_functions
 from kernel_delay.model import Sample
-from kernel_delay.openvswitch.log import parse_line
+from kernel_delay.openvswitch.log_lines import parse_line
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests.cgroups import writable_hierarchy

@@ -15,13 +15,8 @@ from msgspec.structs import replace
 from kernel_delay.errors import NoInputError
 from kernel_delay.model import LogLine, RelatedLine, Round, Sample
 from kernel_delay.openvswitch import log
-from kernel_delay.openvswitch.log import (
-    IterationsLeft,
-    OvsLog,
-    log_file_of,
-    parse_line,
-    parse_related,
-)
+from kernel_delay.openvswitch.log import IterationsLeft, OvsLog, log_file_of
+from kernel_delay.openvswitch.log_lines import parse_line, parse_related
 from kernel_delay.reporters.rounds import left_iteration_lines, left_lines, round_lines
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
 

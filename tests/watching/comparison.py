@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, field
 
 from kernel_delay.model import LogLine, Sample
-from kernel_delay.openvswitch.log import SHORTEST_LOGGED_MS
+from kernel_delay.openvswitch.log_lines import SHORTEST_LOGGED_MS
 from tests.watching.causes import Cause, is_own_work, rule
 from tests.watching.truth import Truth
 

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import get_args
 
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.openvswitch.log import parse_line
+from kernel_delay.openvswitch.log_lines import parse_line
 from lab.binaries import Binaries
 from lab.instance import Datapath
 from tests import ovs_with_usdt

@@ -379,4 +379,17 @@ static __always_inline void leave_guest(struct task_struct *task)
 	syscall->state_ns[STATE_GUEST] += length_ns;
 }
 
+/* The soft IRQ that the CPU of @task is at, which has it. NULL before Linux 5.19. */
+static __always_inline struct soft_irq *soft_irq_where(struct task_struct *task,
+						       struct thread *thread)
+{
+	__u32 only = 0;
+
+	if (SOFT_IRQS_ARE_PREEMPTED)
+		return &thread->soft_irq;
+	if (!HAS_MAP_LOOKUP_PERCPU_ELEM)
+		return NULL;
+	return bpf_map_lookup_percpu_elem(&soft_irqs, &only, task_cpu(task));
+}
+
 #endif

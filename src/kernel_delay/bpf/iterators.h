@@ -100,20 +100,6 @@ union waited_for {
 	struct pollfd only;
 };
 
-/* Notes that @thread, whose @task was in that poll(2) before the programs, polls @only a file. */
-static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task,
-					       const struct pollfd *only)
-{
-	__u64 file;
-
-	if (only->fd < 0)
-		return;
-	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only->fd);
-	/* The thread may be off to its next call by now. */
-	if (!__sync_val_compare_and_swap(&thread->polled_file, 0, file) && thread->since_ns)
-		__sync_val_compare_and_swap(&thread->polled_file, file, 0);
-}
-
 /*
  * Notes what lock is waited for by threads that were in futex(2) before the programs, and the only
  * file of a poll(2). Optional: an iterator that may sleep takes Linux 5.18.
@@ -189,19 +175,6 @@ static __always_inline void note_sleep(struct thread_state *dumped, struct task_
 		return;
 	dumped->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
 	dumped->sleep_stack = sleep_stack(task, READ_BY_ITERATOR);
-}
-
-/* The soft IRQ that the CPU of @task is at, which has it. NULL before Linux 5.19. */
-static __always_inline struct soft_irq *soft_irq_where(struct task_struct *task,
-						       struct thread *thread)
-{
-	__u32 only = 0;
-
-	if (SOFT_IRQS_ARE_PREEMPTED)
-		return &thread->soft_irq;
-	if (!HAS_MAP_LOOKUP_PERCPU_ELEM)
-		return NULL;
-	return bpf_map_lookup_percpu_elem(&soft_irqs, &only, task_cpu(task));
 }
 
 /* Which interrupts are served on the time of @task now. */

@@ -369,4 +369,18 @@ __noinline int add_activity(struct owner_activity *all, const struct owner_activ
 	return 0;
 }
 
+/* Notes that @thread, whose @task was in that poll(2) before the programs, polls @only a file. */
+static __always_inline void note_polled_before(struct thread *thread, struct task_struct *task,
+					       const struct pollfd *only)
+{
+	__u64 file;
+
+	if (only->fd < 0)
+		return;
+	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only->fd);
+	/* The thread may be off to its next call by now. */
+	if (!__sync_val_compare_and_swap(&thread->polled_file, 0, file) && thread->since_ns)
+		__sync_val_compare_and_swap(&thread->polled_file, file, 0);
+}
+
 #endif

@@ -14,31 +14,24 @@ from kernel_delay.capture.processes import Processes
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.schedule import Over, TriggeredWindows, timed_windows
 from kernel_delay.capture.session_options import Request, count_upcalls
-from kernel_delay.capture.stops import stopper_in_window, tracer_in_window
 from kernel_delay.capture.threads.collector import Collector, ThreadOf
 from kernel_delay.capture.threads.task_times import (
     Scheduled,
-    processes_with_uprobes,
     scheduled,
-    weights_of_takers,
     with_scheduling,
 )
 from kernel_delay.capture.windows import Windows
-from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.system_state import Snapshot, between, call_cost, cpu_uses, tracer
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.waiting import Waiter
 from kernel_delay.model import (
     Coverage,
-    CpuUse,
     EndedBy,
     Lost,
     PacketLosses,
     Sample,
     SkippedWindow,
     Slice,
-    SystemState,
     Target,
     Thread,
     TriggerHit,
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
     from kernel_delay.capture.chains import Follower
     from kernel_delay.capture.syscall_events.event_store import EventsOfWindow, EventStore
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
-    from kernel_delay.host.polled_locks import PolledLock
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
     from kernel_delay.openvswitch.coverage import CoverageReader
     from kernel_delay.openvswitch.losses import LossCounters, Reading
@@ -57,8 +49,6 @@ if TYPE_CHECKING:
 
 # So often it is looked whom threads wait for.
 FOLLOW_EACH_MS = 50
-
-_Snapshots = dict[int, Snapshot]
 
 
 class Sampling:
@@ -234,10 +224,6 @@ class Sampling:
     def _samples(self, epoch: int, ended: EndedBy) -> Iterator[Sample]:
         start_ns, stop_ns = self._windows.boundaries(epoch)
         counters = self._losses[1].close(epoch, start_ns, stop_ns) if self._losses else None
-        # Not before the window opens, which would wait for it.
-        from kernel_delay.analysis.verdict.lock_polls import may_poll_lock
-        from kernel_delay.analysis.verdict.user_work import has_cheap_calls
-
         states = self._states.close(epoch, start_ns, stop_ns)
         counts = scheduled(states.before, states.after) if states else Scheduled({}, {}, set())
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
@@ -282,37 +268,24 @@ class Sampling:
         )
         processes = self._processes.sorted_out(threads)
         slices = self._slices_of(timeline, processes)
-        uprobed = processes_with_uprobes(states.after) if states else {}
-        cpus = _cpu_uses(snapshots) if snapshots else ()
+        system = None
+        if states and snapshots:
+            # Not before the window opens, which would wait for it.
+            from kernel_delay.capture.system_states import SystemStates
+
+            several = self._targets.are_several
+            window = start_ns, stop_ns
+            system = SystemStates(
+                self._programs, window, snapshots, states.after, are_several=several
+            )
         for pid, own in processes.items():
-            system_state = None
-            if states and snapshots and pid in snapshots.after:
-                # Of one process all threads are.
-                known = uprobed if len(processes) > 1 else {pid: next(iter(uprobed.values()), None)}
-                has_uprobes = known.get(pid)
-                around = self._system_state(snapshots, cpus, pid, has_uprobes, start_ns)
-                traces_now = tracer(pid, _stopped(own)) or around.tracer
-                stopped_it = tracer_in_window(self._programs, pid, start_ns)
-                holder = lock_owner(pid) if _waited_for_file_lock(own) else None
-                polled = _polled_lock(pid) if holder is None and may_poll_lock(own) else None
-                holder = polled.owner if polled else holder
-                system_state = structs.replace(
-                    around,
-                    tracer=traces_now or stopped_it,
-                    tracer_left=traces_now is None and stopped_it is not None,
-                    weights=weights_of_takers(pid, own, stop_ns - start_ns),
-                    lock_holder=(holder.comm, holder.pid) if holder else None,
-                    lock_shared=holder is not None and holder.shared,
-                    polled_lock=polled.path if polled else None,
-                    call_cost=call_cost() if has_cheap_calls(own) else None,
-                )
             yield structs.replace(
                 of_all,
                 target=self._processes.target(pid, own),
                 threads=self._with_pmds(
                     with_scheduling(own, stop_ns - start_ns, counts.changed), ended
                 ),
-                system_state=system_state,
+                system_state=system.of(pid, own, is_one=len(processes) == 1) if system else None,
                 timeline=slices[pid],
                 processes=len(processes),
             )
@@ -335,24 +308,6 @@ class Sampling:
         if timeline is not None and self._targets.are_several:
             own, others = timeline.slices.by_process(), ()
         return {pid: own.get(pid, others) for pid in pids}
-
-    def _system_state(
-        self,
-        snapshots: Readings[_Snapshots],
-        cpus: tuple[CpuUse, ...],
-        pid: int,
-        uprobed: bool | None,
-        start_ns: int,
-    ) -> SystemState:
-        before, after = snapshots.before, snapshots.after
-        # Of one that came since only the machine is known.
-        began = before.get(pid) or structs.replace(next(iter(before.values())), cgroups=None)
-        around = between(began, after[pid], pid, uprobed, cpus)
-        if snapshots.is_late:
-            around = structs.replace(around, cpus=(), memory=None, is_late=True)
-        several = self._targets.are_several
-        found = stopper_in_window(self._programs, pid, start_ns, are_several=several)
-        return structs.replace(around, stopper=found)
 
     def _packet_losses(self, readings: "Readings[Reading] | None") -> PacketLosses | None:
         if self._losses is None or readings is None:
@@ -400,31 +355,6 @@ class Sampling:
             start_trigger=_hit(self._plan.start, start_hit),
             stop_trigger=_hit(self._plan.stop, stop_hit) if ended == "trigger" else None,
         )
-
-
-def _cpu_uses(snapshots: Readings[_Snapshots]) -> tuple[CpuUse, ...]:
-    """How the CPUs were used: the same around each process."""
-    before, after = (
-        next(iter(each.values()), None) for each in (snapshots.before, snapshots.after)
-    )
-    return cpu_uses(before, after) if before and after else ()
-
-
-def _stopped(threads: Iterable[Thread]) -> list[int]:
-    """The ids of those that were stopped, the longest first."""
-    times = [(thread.time.stopped_ns, thread.tid) for thread in threads if thread.time is not None]
-    return [tid for ns, tid in sorted(times, reverse=True) if ns]
-
-
-def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:
-    return any(sleep.reason == "file_lock" for thread in threads for sleep in thread.sleeps)
-
-
-def _polled_lock(pid: int) -> "PolledLock | None":
-    # Few processes poll a lock.
-    from kernel_delay.host.polled_locks import polled_lock
-
-    return polled_lock(pid)
 
 
 def _hit(trigger: TriggerPoints | None, hit: "RecordOfHit") -> TriggerHit | None:

@@ -3,6 +3,7 @@
 Immutable, typed, and free of any way to get or to print it.
 """
 
+from kernel_delay.model.appctl import Coverage, PmdStats, RxQueue, Stopwatch
 from kernel_delay.model.causes import (
     POLL_REASONS,
     CallCost,
@@ -30,7 +31,6 @@ from kernel_delay.model.chains import (
     HeldProcess,
     WaitChain,
 )
-from kernel_delay.model.coverage import Coverage, Stopwatch
 from kernel_delay.model.packet_losses import (
     ConntrackLosses,
     DatapathLosses,
@@ -40,7 +40,6 @@ from kernel_delay.model.packet_losses import (
     PortOverrun,
     SocketOverrun,
 )
-from kernel_delay.model.pmds import PmdStats, RxQueue
 from kernel_delay.model.recording import (
     ClockRelation,
     Container,

@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from kernel_delay.formatting import printable
+from kernel_delay.model.appctl import Coverage
 from kernel_delay.model.causes import SystemState
-from kernel_delay.model.coverage import Coverage
 from kernel_delay.model.packet_losses import PacketLosses
 from kernel_delay.model.recording import Container
 from kernel_delay.model.rounds import Round

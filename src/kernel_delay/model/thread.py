@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
+from kernel_delay.model.appctl import PmdStats
 from kernel_delay.model.causes import Scheduling, Sleep, SleepReason, TaskTimes
 from kernel_delay.model.chains import WaitChain
-from kernel_delay.model.pmds import PmdStats
 from kernel_delay.model.syscalls import HardIrqStats, Intervals, SoftIrqStats, SyscallStats
 
 

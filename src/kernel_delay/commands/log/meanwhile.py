@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from kernel_delay.commands.log.lines import Line
 from kernel_delay.model import WallClock
-from kernel_delay.openvswitch.log import DUMP_MESSAGE, QUIESCE_MESSAGE
+from kernel_delay.openvswitch.log_lines import DUMP_MESSAGE, QUIESCE_MESSAGE
 
 _QUIESCE = re.compile(QUIESCE_MESSAGE)
 _DUMP = re.compile(DUMP_MESSAGE)

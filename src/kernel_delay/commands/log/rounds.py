@@ -23,7 +23,7 @@ from kernel_delay.commands.log.meanwhile import (
     rcu_name,
 )
 from kernel_delay.model import WallClock
-from kernel_delay.openvswitch.log import LONG_MESSAGE
+from kernel_delay.openvswitch.log_lines import LONG_MESSAGE
 
 MOST_THREADS = 4096
 """Threads of a log that are followed at once; their names are the log's."""

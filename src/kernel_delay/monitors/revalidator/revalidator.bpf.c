@@ -4,6 +4,7 @@
  * time of the leader went meanwhile. Flows are counted here, an event is a round.
  */
 #include "flow_checks.h"
+#include "leader.h"
 
 /* struct pt_regs, which usdt.bpf.h needs */
 #include <linux/ptrace.h>
@@ -12,7 +13,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define MAX_UDPIFS 1024
 #define NS_PER_MS 1000000
 
 /* The round under way, or the last. */
@@ -36,22 +36,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct round);
 } rounds SEC(".maps");
-
-struct leader {
-	__u64 left_ns; /* when it left its CPU; 0: it is on one */
-	__u64 off_cpu_ns;
-	bool missed; /* not every switch was seen */
-	bool dumped; /* it destroyed the dump */
-	__u64 udpif; /* where functions are followed: the round's */
-};
-
-/* Leaders in a round, by their id. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_UDPIFS);
-	__type(key, __u32);
-	__type(value, struct leader);
-} leaders SEC(".maps");
 
 /* Where functions are followed: the struct udpif that a thread last counted or swept, by its id. */
 struct {
@@ -373,32 +357,6 @@ int BPF_KPROBE(on_poll_timer_wait, __u64 due_ms)
 	if (!round)
 		return 0;
 	return end_round(round, udpif, round->n_flows, due_ms - round->start_ns / NS_PER_MS);
-}
-
-static __always_inline void switch_out(struct task_struct *task, __u64 now_ns)
-{
-	__u32 id = task->pid;
-	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
-
-	if (!leader)
-		return;
-	if (leader->left_ns)
-		leader->missed = true;
-	leader->left_ns = now_ns;
-}
-
-static __always_inline void switch_in(struct task_struct *task, __u64 now_ns)
-{
-	__u32 id = task->pid;
-	struct leader *leader = bpf_map_lookup_elem(&leaders, &id);
-
-	if (!leader)
-		return;
-	if (leader->left_ns)
-		leader->off_cpu_ns += length_since(now_ns, leader->left_ns);
-	else
-		leader->missed = true;
-	leader->left_ns = 0;
 }
 
 SEC("tp_btf/sched_switch")
