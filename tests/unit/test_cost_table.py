@@ -10,6 +10,11 @@ from bench.cost.table import read_table, remarks, rises, write_table
 COMMITTED = {"Linux 6.1": {"a program": 1000, "a map": 40}, "Python 3.11": {"modules": 300}}
 
 
+VERIFIED = "instructions verified"
+MOST_VERIFIED = {"default": 20_000, "-s": 30_000}
+MOST_VERIFIED_OF_ONE = 8_000
+
+
 def changed(**figures: int) -> dict[str, dict[str, int]]:
     return {"Linux 6.1": {"a program": 1000, "a map": 40, **figures}}
 
@@ -62,3 +67,13 @@ def test_writing_keeps_what_was_not_measured(
     write_table(COMMITTED)
     write_table({"Linux 6.1": {"a program": 900}})
     assert read_table() == {"Linux 6.1": {"a program": 900}, "Python 3.11": {"modules": 300}}
+
+
+def test_a_rise_that_is_committed_stays_within_what_the_verifier_may_cost() -> None:
+    figures = [each for group in read_table().values() for each in group.items()]
+    verified = {name.rpartition(": ")[::2]: value for name, value in figures if VERIFIED in name}
+    assert verified
+    of_sets = {name: value for (name, what), value in verified.items() if "all programs" in what}
+    assert {name for name, most in MOST_VERIFIED.items() if of_sets[name] > most} == set()
+    of_one = {name: value for name, value in verified.items() if "all programs" not in name[1]}
+    assert {name for name, value in of_one.items() if value > MOST_VERIFIED_OF_ONE} == set()
