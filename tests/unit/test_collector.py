@@ -37,6 +37,15 @@ def test_thread_without_records_keeps_its_state_throughout(recorded: Recorded) -
     assert (thread.tid, thread.time and thread.time.blocked_ns) == (7, WINDOW_NS)
 
 
+def test_sleep_whose_end_was_missed_is_not_known(recorded: Recorded) -> None:
+    recorded.open_window(START_NS, STOP_NS)
+    state = recorded.state(1, 7, b"woken")
+    state.woken = 1
+    thread = collected(recorded, Collector(recorded))["woken"]
+    assert thread.time is not None
+    assert (thread.time.blocked_ns, thread.time.unaccounted_ns) == (0, WINDOW_NS)
+
+
 def test_a_call_is_charged_to_its_thread(recorded: Recorded) -> None:
     epoch = recorded.open_window(START_NS, STOP_NS)
     state = recorded.state(1, 7, b"caller")

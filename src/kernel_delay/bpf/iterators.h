@@ -256,6 +256,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped->now.sleep_record = thread->sleep_record;
 	note_unknown_freeze(&dumped->now, task);
 	dumped->on_cpu = task->on_cpu;
+	dumped->woken = (dumped->now.state == STATE_BLOCKED) & (task->__state == TASK_RUNNING);
 	dumped->policy = task->policy;
 	dumped->static_prio = task->static_prio;
 	dumped->rt_priority = task->rt_priority;

@@ -211,7 +211,7 @@ struct dumped_thread {
 	__u16 kernel_worker; /* as in struct thread_record */
 	__u16 on_cpu;
 	__u16 returned; /* from its call, which was not seen */
-	__u16 unused;
+	__u16 woken; /* the same of its sleep */
 	__u32 uprobes; /* enum uprobes */
 	__u32 own_tid; /* as in struct thread_record */
 	__u32 process; /* the same */

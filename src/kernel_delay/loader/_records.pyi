@@ -88,7 +88,7 @@ class DumpedThread(Struct[DumpedThreadPointer]):
     kernel_worker: int
     on_cpu: int
     returned: int
-    unused: int
+    woken: int
     uprobes: int
     own_tid: int
     process: int
