@@ -4,6 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_this_kernels(tmp_path: Path) -> None:
     assert found[1] == os.getpid()
 
 
+KINDS = ("POSIX", "OFDLCK", "FLOCK")
 OPENS = "import fcntl, os, struct, sys, time; file = open(sys.argv[1], 'r+');"
 # struct flock of fcntl(2).
 OFD = " fcntl.fcntl(file, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0));"
@@ -107,8 +109,8 @@ def test_lock_of_another_process_on_an_open_file(lock: str, is_known: bool, tmp_
         for each in (holder, process):
             assert each.stdout is not None
             each.stdout.readline()
-        found = polled_lock(process.pid)
-        own = polled_lock(holder.pid)
+        found = polled_lock(process.pid, KINDS)
+        own = polled_lock(holder.pid, KINDS)
         holder.kill()
         process.kill()
     owner = (str(path), holder.pid, False)
@@ -122,8 +124,56 @@ def test_lock_of_a_parent_on_an_inherited_file_is_not_polled(tmp_path: Path) -> 
     with (tmp_path / "pid").open("w") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
         with subprocess.Popen(["sleep", "600"], pass_fds=(file.fileno(),)) as daemon:
-            found = polled_lock(daemon.pid)
+            found = polled_lock(daemon.pid, KINDS)
             daemon.kill()
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    ("other", "kinds"),
+    [
+        # Which of the two keeps it from the byte that it wants is not known.
+        ("fcntl.lockf(file, fcntl.LOCK_EX, 1, 1000);", KINDS),
+        # A lock of flock(2) keeps nobody from one of fcntl(2).
+        ("", ("POSIX", "OFDLCK")),
+    ],
+)
+def test_locks_of_several_or_of_another_kind_are_nobodys(
+    other: str, kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    locks = ("fcntl.flock(file, fcntl.LOCK_EX);", other, "")
+    script = "{0}{1} print(flush=True); time.sleep(600)"
+    commands = [[sys.executable, "-c", script.format(OPENS, lock), str(path)] for lock in locks]
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
+            for words in commands
+        ]
+        for each in started:
+            stack.callback(each.kill)
+            assert each.stdout is not None
+            each.stdout.readline()
+        assert polled_lock(started[-1].pid, kinds) is None
+
+
+@pytest.mark.parametrize("limit", ["OWN_LOCKS_CPU_S", "MOST_LIST_BYTES"])
+def test_more_locks_than_there_is_time_for_have_no_owner(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    script = f"{OPENS} print(flush=True); time.sleep(600)"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        command = [sys.executable, "-c", script, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            monkeypatch.setattr(file_locks, limit, 0)
+            found = polled_lock(process.pid, KINDS)
+            process.kill()
     assert found is None
 
 
@@ -142,7 +192,7 @@ def test_reader_keeps_a_writer_from_its_file(tmp_path: Path) -> None:
         for each in (reader, writer):
             assert each.stdout is not None
             each.stdout.readline()
-        found = polled_lock(writer.pid)
+        found = polled_lock(writer.pid, KINDS)
         for each in (reader, writer):
             each.kill()
     assert found is not None

@@ -188,6 +188,18 @@ def test_files_of_the_kernel_alone_are_not_served(tmp_path: Path) -> None:
     mounts.close()
 
 
+@pytest.mark.parametrize("limit", ["MOST_MOUNTS", "MOST_CPU_S"])
+def test_mounts_that_there_is_no_time_for_are_served(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts_module, limit, 0)
+    mounts = Mounts(Path("/proc/self"))
+    fd = os.open("/proc", os.O_PATH)
+    assert mounts.is_served(fd)
+    os.close(fd)
+    mounts.close()
+
+
 def test_overlay_of_other_users_is_served_unless_it_is_seen_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

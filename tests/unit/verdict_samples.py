@@ -98,9 +98,7 @@ def _polled_locks() -> Iterator[Sample]:
     thread = replace(
         timed_thread(PID, NAME), sleeps=(slept,), syscalls=(calls("fcntl", 1, count=5),)
     )
-    for shared in (False, True):
-        state = {"lock_holder": ("holder", 70), "lock_shared": shared, "polled_lock": "/srv/db"}
-        yield _sample(*_alike(thread), **state)
+    yield _sample(*_alike(thread), lock_holder=("holder", 70), polled_lock="/srv/db")
 
 
 def _waits(wait: Wait) -> Iterator[Sample]:

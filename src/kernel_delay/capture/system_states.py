@@ -52,7 +52,7 @@ class SystemStates:
 
         `is_one`: only that one was measured in the window.
         """
-        from kernel_delay.analysis.verdict.lock_polls import may_poll_lock
+        from kernel_delay.analysis.verdict.lock_polls import polled_kinds
         from kernel_delay.analysis.verdict.user_work import has_cheap_calls
 
         if pid not in self._snapshots.after:
@@ -63,7 +63,8 @@ class SystemStates:
         traces_now = tracer(pid, _stopped(threads)) or around.tracer
         stopped_it = tracer_in_window(self._programs, pid, self._start_ns)
         holder: LockOwner | None = lock_owner(pid) if _waited_for_file_lock(threads) else None
-        polled = _polled_lock(pid) if holder is None and may_poll_lock(threads) else None
+        kinds = polled_kinds(threads)
+        polled = _polled_lock(pid, kinds) if holder is None and kinds else None
         holder = polled.owner if polled else holder
         return structs.replace(
             around,
@@ -98,8 +99,8 @@ def _waited_for_file_lock(threads: Iterable[Thread]) -> bool:
     return any(sleep.reason == "file_lock" for thread in threads for sleep in thread.sleeps)
 
 
-def _polled_lock(pid: int) -> "PolledLock | None":
+def _polled_lock(pid: int, kinds: frozenset[str]) -> "PolledLock | None":
     # Few processes poll a lock.
     from kernel_delay.host.polled_locks import polled_lock
 
-    return polled_lock(pid)
+    return polled_lock(pid, kinds)

@@ -164,9 +164,9 @@ class Asked:
         """Wait until `end` of time.monotonic() at most, and `part_s` for each part of an answer."""
         self._reader, self._end, self._part_s = reader, end, part_s
 
-    def send(self, request: bytes, descriptor: int) -> None:
-        """Ask for something, of an open file."""
-        socket.send_fds(self._reader.socket, [request], [descriptor])
+    def send(self, request: bytes, *descriptors: int) -> None:
+        """Ask for something, of open files."""
+        socket.send_fds(self._reader.socket, [request], descriptors)
 
     def take(self, size: int) -> bytes:
         """Wait for so many bytes. Raises TimeoutError or EOFError if there are fewer."""
@@ -178,15 +178,6 @@ class Asked:
                 raise EOFError
             content += got
         return bytes(content)
-
-    def take_descriptor(self) -> tuple[bytes, int | None]:
-        """Wait for a byte, and a descriptor if one comes with it."""
-        content, descriptors, _, _ = self._receive(
-            lambda: socket.recv_fds(self._reader.socket, 1, 1, socket.MSG_CMSG_CLOEXEC)
-        )
-        if not content:
-            raise EOFError
-        return content, descriptors[0] if descriptors else None
 
     def _receive(self, call: Callable[[], T]) -> T:
         """Return what a call on the socket does. Raises TimeoutError if nothing comes.

@@ -8,14 +8,15 @@ from kernel_delay.host import abandonable
 from kernel_delay.host.stored_files import Copier, Status, StoredFile
 
 REQUEST = struct.Struct("<QI")
-"""How many bytes may be copied, and the size of the path that follows; a descriptor comes with it.
+"""How many bytes may be copied, and the size of the path that follows; with two descriptors.
 
-Without a path it is the file's, else that of the root directory which the path is in.
+Without a path the first is the file's, else that of the root directory which the path is in. The
+second is of the memory to copy to.
 """
 
 GOES_ON, COPIED, TOO_LARGE, NONE = (bytes([number]) for number in range(4))
-"""An answer begins with one of these: a part is copied; all is, and the copy comes with it and is
-followed by a Status; the file is larger than may be copied; or there is no such file."""
+"""An answer begins with one of these: a part is copied; all is, and a Status follows; the file is
+larger than may be copied; or there is no such file."""
 
 STATUS = struct.Struct("<QQIQq")
 
@@ -43,21 +44,23 @@ class FileCopies(abandonable.Patience, Copier):
         """See Copier."""
         name = os.fsencode(path)
         room = self._room()
+        copy = os.memfd_create("copy", os.MFD_CLOEXEC)
 
         def exchange(asked: abandonable.Asked) -> StoredFile | None:
-            asked.send(REQUEST.pack(room, len(name)) + name, found)
-            answer, copy = GOES_ON, None
+            asked.send(REQUEST.pack(room, len(name)) + name, found, copy)
+            answer = GOES_ON
             while answer == GOES_ON:
-                answer, copy = asked.take_descriptor()
+                answer = asked.take(1)
             if answer == TOO_LARGE:
                 self._on_lost("they are too large to be copied")
-            if answer != COPIED or copy is None:
+            if answer != COPIED:
                 return None
-            try:
-                status = Status(*STATUS.unpack(asked.take(STATUS.size)))
-            except (OSError, EOFError):
-                os.close(copy)
-                raise
+            status = Status(*STATUS.unpack(asked.take(STATUS.size)))
             return StoredFile(copy, status, status.size)
 
-        return self.ask(exchange)
+        copied = self.ask(exchange)
+        if copied is None:
+            # Who was abandoned may have it as long as the file's server does not answer.
+            os.ftruncate(copy, 0)
+            os.close(copy)
+        return copied

@@ -1,15 +1,28 @@
 """Who has the file lock that a process waits for: /proc/locks of proc(5)."""
 
+import errno
 import math
+import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.proc_text import lines_of, read_lines, read_text
 from kernel_delay.host.target import read_comm
 
 PROC = Path("/proc")
+
+# Any user may have any number of locks, and the kernel goes through all of them for each page that
+# is read (fs/locks.c:locks_start(), 5.14 to 6.18).
+MOST_LIST_BYTES = 1 << 20
+
+# Locks come before what else a file shows, as an epoll one does of all that it watches.
+MOST_FILE_BYTES = 1 << 14
+
+OWN_LOCKS_CPU_S = 0.3
+"""How much CPU time it may take to look for the locks of one process."""
 
 
 class LockOwner(NamedTuple):
@@ -39,10 +52,9 @@ def lock_owner(pid: int) -> LockOwner | None:
     to a child: a PID is named only while one of its process's files has the lock.
     """
     try:
-        listed = read_lines(PROC / "locks")
+        lines = all_locks()
     except OSError:
         return None
-    lines = [found for line in listed if (found := parsed(line)) is not None]
     owner = None
     for line in lines:
         # Who waits is below who has it.
@@ -52,6 +64,14 @@ def lock_owner(pid: int) -> LockOwner | None:
             comm = locker(owner.pid, line.file)
             return None if comm is None else LockOwner(comm, owner.pid, _shared(owner, line, lines))
     return None
+
+
+def all_locks() -> list[Lock]:
+    """Return what /proc/locks has; OSError if it can't be read, or there are too many."""
+    text = read_text(PROC / "locks", MOST_LIST_BYTES)
+    if len(text) >= MOST_LIST_BYTES:
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    return [found for line in lines_of(text) if (found := parsed(line)) is not None]
 
 
 def parsed(line: str) -> Lock | None:
@@ -98,10 +118,14 @@ def own_locks(process: Path) -> Iterator[Lock]:
     """Yield the locks on files that a process, a directory such as /proc/123, has open.
 
     A line of fdinfo is "lock:", and then what /proc/locks has (fs/proc/fd.c, 5.14 to 6.18).
+    Raises OSError if there are too many files to look at all of them.
     """
+    end_s = time.thread_time() + OWN_LOCKS_CPU_S
     for file in (process / "fdinfo").iterdir():
+        if time.thread_time() > end_s:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         with suppress(FileNotFoundError):
-            for line in read_lines(file):
+            for line in read_lines(file, MOST_FILE_BYTES):
                 key, _, rest = line.partition(":")
                 lock = parsed(rest) if key == "lock" else None
                 if lock is not None:

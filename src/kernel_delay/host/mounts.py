@@ -6,6 +6,7 @@ has it, asks nobody.
 """
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,12 @@ from kernel_delay.host.proc_text import read_bytes
 
 # Of a table of mounts; a node of Kubernetes has some 300 KiB.
 _MOST_BYTES = 16 << 20
+
+MOST_CPU_S = 1.0
+"""How much CPU time it may take to look at mounts: any user may have any number of them."""
+
+MOST_MOUNTS = 64
+"""Of one process, those that are looked at."""
 
 _SELF = Path("/proc/self")
 
@@ -37,6 +44,7 @@ class Mounts:
         """Know none yet. `process` is a directory such as /proc/123; another one has no mounts."""
         self._process = process
         self._served: dict[int, tuple[int, bool]] = {}
+        self._left_s = MOST_CPU_S
 
     def close(self) -> None:
         """Hold them no longer."""
@@ -48,13 +56,20 @@ class Mounts:
         """Whether a process supplies an open file, which may be open by O_PATH alone.
 
         So it is where that is not known: for a file of a mount that neither this process nor that
-        one sees.
+        one sees, or of one more than there is time or room to look at.
         """
         mount = _mount_of(fd)
-        if mount not in self._served:
-            # While it is open no other mount has that number.
-            self._served[mount] = os.dup(fd), self._find(mount, fd)
-        return self._served[mount][1]
+        known = self._served.get(mount)
+        if known is not None:
+            return known[1]
+        if self._left_s <= 0 or len(self._served) >= MOST_MOUNTS:
+            return True
+        started_s = time.thread_time()
+        # While it is open no other mount has that number.
+        held, is_served = os.dup(fd), self._find(mount, fd)
+        self._served[mount] = held, is_served
+        self._left_s -= time.thread_time() - started_s
+        return is_served
 
     def _find(self, mount: int, fd: int) -> bool:
         # This program itself is there.

@@ -9,10 +9,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from kernel_delay.formatting import encodable
-from kernel_delay.host.file_locks import PROC, Lock, LockOwner, locker, own_locks, parsed
+from kernel_delay.host.file_locks import PROC, Lock, LockOwner, all_locks, locker, own_locks
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.open_files import MOST_CPU_S, links, processes
-from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import read_comm, read_stat
 
 # Of a process, files that are looked at.
@@ -26,39 +25,40 @@ class PolledLock(NamedTuple):
     owner: LockOwner
 
 
-def polled_lock(pid: int) -> PolledLock | None:
+def polled_lock(pid: int, kinds: Container[str]) -> PolledLock | None:
     """Return the lock of another process that keeps process `pid` from locking a file it has open.
 
-    Locks for reading alone keep nobody from another one. None if there is no such file, or there
-    are several, or who has the lock is not known.
+    `kinds` are those of the locks that it asks for, as /proc/locks has them; others keep it from
+    none, nor do locks for reading alone from another one. None if there is no such file, or there
+    are several, or several processes have such locks on it, or who has the lock is not known.
     """
     try:
-        listed = read_lines(PROC / "locks")
         own = set(own_locks(PROC / str(pid)))
+        locks = [each for each in all_locks() if each.kind in kinds and each not in own]
     except OSError:
         return None
-    # It inherited what they have open, as a PID file, and need not want to lock that.
-    family = {pid, *_ancestors(pid)}
     of_file: dict[str, list[Lock]] = {}
-    for line in listed:
-        lock = parsed(line)
-        if lock is not None and not lock.waits and lock not in own and lock.pid not in family:
+    for lock in locks:
+        if not lock.waits and lock.pid != pid:
             of_file.setdefault(lock.file, []).append(lock)
     writes = {lock.file for lock in own if lock.access == "WRITE"}
     contended = {
-        file: next((lock for lock in locks if lock.access == "WRITE"), locks[0])
-        for file, locks in of_file.items()
-        if file in writes or any(lock.access == "WRITE" for lock in locks)
+        file: found
+        for file, found in of_file.items()
+        if file in writes or any(lock.access == "WRITE" for lock in found)
     }
     paths = _open_files(pid, contended) if contended else {}
     if len(paths) != 1:
         return None
     ((file, path),) = paths.items()
-    owner = _owner(contended[file], path, pid)
-    if owner is None or owner[1] in family:
+    if len({lock.pid for lock in contended[file]}) > 1:
+        return None
+    owner = _owner(contended[file][0], path, pid)
+    # It inherited what those have open, as a PID file, and need not want to lock that.
+    if owner is None or owner[1] in _ancestors(pid):
         return None
     comm, owner_pid = owner
-    return PolledLock(encodable(path), LockOwner(comm, owner_pid, len(of_file[file]) > 1))
+    return PolledLock(encodable(path), LockOwner(comm, owner_pid, shared=False))
 
 
 def _ancestors(pid: int) -> Iterator[int]:
@@ -84,15 +84,25 @@ def _open_files(pid: int, wanted: Container[str]) -> dict[str, str]:
 
 
 def _owner(lock: Lock, path: str, asker: int) -> tuple[str, int] | None:
-    """Who has a lock: by its PID, or else whoever has the file open with it, as by F_OFD_SETLK."""
+    """Who has a lock: by its PID, or else whoever has the file open with it, as by F_OFD_SETLK.
+
+    None if several processes have that open file: any of them may have locked it.
+    """
     if lock.pid > 0 and (comm := locker(lock.pid, lock.file)) is not None:
         return comm, lock.pid
     end_s = time.thread_time() + MOST_CPU_S
+    found = None
     for pid in processes():
         if time.thread_time() > end_s:
             return None
         if pid != asker and any(link == path for _, link in links(pid)):
-            with suppress(OSError):
-                if lock in own_locks(PROC / str(pid)):
-                    return read_comm(PROC / str(pid)), pid
-    return None
+            with suppress(FileNotFoundError, ProcessLookupError):
+                try:
+                    has_it = lock in own_locks(PROC / str(pid))
+                except PermissionError:
+                    continue
+                if has_it and found is not None:
+                    return None
+                if has_it:
+                    found = read_comm(PROC / str(pid)), pid
+    return found

@@ -16,6 +16,8 @@ from kernel_delay.host.mounts import Mounts
 # As path_resolution(7) has it.
 _MOST_LINKS = 40
 
+_MOST_NS = (1 << 63) - 1
+
 _FOUND = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -246,9 +248,10 @@ def open_found(found: int) -> StoredFile:
         reason = "not a file with content" if error == errno.EINVAL else os.strerror(error)
         raise OSError(error, reason)
     status = os.fstat(fd)
+    # A file system may have any time: its seconds have 64 bits.
+    changed_ns = max(-_MOST_NS, min(status.st_mtime_ns, _MOST_NS))
     return StoredFile(
-        fd,
-        Status(status.st_dev, status.st_ino, status.st_uid, status.st_size, status.st_mtime_ns),
+        fd, Status(status.st_dev, status.st_ino, status.st_uid, status.st_size, changed_ns)
     )
 
 

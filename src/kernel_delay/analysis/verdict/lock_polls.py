@@ -1,6 +1,7 @@
 """The rule on a file lock that a thread tries to get again and again, and sleeps in between."""
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from kernel_delay.analysis.verdict.formatting import length, name
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
@@ -9,8 +10,14 @@ from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, path_text
 from kernel_delay.model import Sample, Sleep, Thread
 
-# Calls that can ask for a file lock without waiting for it.
-LOCKS_FILES = frozenset(("fcntl", "fcntl64", "flock"))
+# Calls that can ask for a file lock without waiting for it, and of what kinds (/proc/locks).
+LOCKS_FILES = MappingProxyType(
+    {
+        "fcntl": frozenset(("POSIX", "OFDLCK")),
+        "fcntl64": frozenset(("POSIX", "OFDLCK")),
+        "flock": frozenset(("FLOCK",)),
+    }
+)
 
 # A single call may have nothing to do with the sleep.
 LEAST_ATTEMPTS = 2
@@ -25,9 +32,10 @@ def _pauses(thread: Thread) -> list[Sleep]:
     return found if waits >= LEAST_ATTEMPTS and calls >= max(waits - 1, LEAST_ATTEMPTS) else []
 
 
-def may_poll_lock(threads: Iterable[Thread]) -> bool:
-    """Return whether a thread may sleep between attempts to get a file lock."""
-    return any(_pauses(thread) for thread in threads)
+def polled_kinds(threads: Iterable[Thread]) -> frozenset[str]:
+    """Return the kinds of file locks that a thread may try to get, and sleep in between."""
+    calls = {call.name for thread in threads if _pauses(thread) for call in thread.syscalls}
+    return frozenset().union(*(LOCKS_FILES.get(name or "", ()) for name in calls))
 
 
 def _lost_ns(sample: Sample, thread: Thread) -> int:
@@ -43,13 +51,12 @@ def _say(case: Case) -> Statement | None:
     pauses = _pauses(case.thread)
     attempts = sum(sleep.count for sleep in pauses)
     holder, pid = state.lock_holder
-    others = ("Others have a lock on it too.",) if state.lock_shared else ()
     return Statement(
-        f"{name(case.sample, case.thread)} slept on a timer between {attempts:,} attempts to lock"
-        f" {path_text(state.polled_lock)}, which {holder} ({pid}) holds,",
+        f"{name(case.sample, case.thread)} slept on a timer {attempts:,} times, maybe for the lock"
+        f" on {path_text(state.polled_lock)} that {holder} ({pid}) holds,",
         "other-process",
         {"waits": attempts, "holder_pid": pid},
-        (f"The longest sleep took {length(max(sleep.max_ns for sleep in pauses))}.", *others),
+        (f"The longest sleep took {length(max(sleep.max_ns for sleep in pauses))}.",),
         ADVICE["file_lock"],
         explains=frozenset(
             (rule, thread.tid)

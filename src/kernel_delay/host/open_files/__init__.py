@@ -287,6 +287,9 @@ EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 # Whoever waits for more has many peers.
 MOST_WATCHED = 64
 
+# Of more than are watched at most.
+MOST_FDINFO_BYTES = 1 << 16
+
 # struct pollfd of poll(2)
 _POLLFD = struct.Struct("ihh")
 
@@ -297,7 +300,7 @@ MOST_BITS = 1 << 16
 def watched_by_epoll(process: Path, fd: int) -> list[int]:
     """Return the descriptors that an epoll one watches. `process` is as /proc/123."""
     try:
-        lines = read_lines(process / "fdinfo" / str(fd))
+        lines = read_lines(process / "fdinfo" / str(fd), MOST_FDINFO_BYTES)
     except OSError:
         return []
     # "tfd: 5 events: …" (fs/eventpoll.c:ep_show_fdinfo(), 5.14 to 6.18).
