@@ -92,13 +92,14 @@ def test_ended_threads_without_room_are_summed_up(
     workload.wait_until_alone()
     sample = capture.end()
 
-    assert sample.lost.dropped_records == 0
     (ended,) = (t for t in sample.threads if t.threads > 1)
     assert ended.exited
-    # Each is there: not one of its events was missed, or it was counted as that.
-    assert started - sample.lost.missed_events <= ended.threads <= started
+    # Each is there: not one of its events was missed, or it was counted as that. On a busy machine
+    # there may be no room for the records of some, which are counted too.
+    gone = sample.lost.missed_events + sample.lost.dropped_records
+    assert started - gone <= ended.threads <= started
     callers = sum(calls(t).get(GETPPID, 0) for t in sample.threads)
-    assert started - sample.lost.missed_events <= callers <= started
+    assert started - gone <= callers <= started
     assert not thread(sample, workload.pid).exited
     if not options:
         for measured in sample.threads:
@@ -107,7 +108,7 @@ def test_ended_threads_without_room_are_summed_up(
         assert ended.cpu_taken_by
         assert ended.cpu_taken_by_unknown_ns < ended.time.ready_ns // 2
         unknown_ns = sum(t.time.unaccounted_ns for t in sample.threads if t.time)
-        assert unknown_ns <= sample.lost.missed_events * sample.window.duration_ns
+        assert unknown_ns <= gone * sample.window.duration_ns
 
 
 def test_windows_in_a_storm_of_threads_are_accounted_for(
