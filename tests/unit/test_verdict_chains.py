@@ -314,8 +314,8 @@ def test_sleep_between_attempts_to_lock_is_for_the_holder() -> None:
     judged = polls_lock("fcntl", 10)
     finding = found("file_lock_polled", judged)
     assert finding.sentence == (
-        "the main thread main (27090) slept on a timer 10 times, maybe for the lock on"
-        " /srv/jobs.db that holder (70) holds, for 450.0 ms."
+        "the main thread main (27090) slept on a timer 10 times, maybe for holder (70)'s lock on"
+        " /srv/jobs.db, for 450.0 ms."
     )
     assert not finding.remark
     assert rules_found(judged) == ["file_lock_polled"]

@@ -52,8 +52,8 @@ def _say(case: Case) -> Statement | None:
     attempts = sum(sleep.count for sleep in pauses)
     holder, pid = state.lock_holder
     return Statement(
-        f"{name(case.sample, case.thread)} slept on a timer {attempts:,} times, maybe for the lock"
-        f" on {path_text(state.polled_lock)} that {holder} ({pid}) holds,",
+        f"{name(case.sample, case.thread)} slept on a timer {attempts:,} times, maybe for"
+        f" {holder} ({pid})'s lock on {path_text(state.polled_lock)},",
         "other-process",
         {"waits": attempts, "holder_pid": pid},
         (f"The longest sleep took {length(max(sleep.max_ns for sleep in pauses))}.",),
