@@ -1,16 +1,19 @@
 """Who has the file lock that a process waits for."""
 
+import errno
 import fcntl
 import os
+import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.host import file_locks
-from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host import file_locks, polled_locks
+from kernel_delay.host.file_locks import Lock, lock_owner, own_locks
 from kernel_delay.host.polled_locks import polled_lock
 from tests.workload import wait_until
 
@@ -83,8 +86,32 @@ def test_this_kernels(tmp_path: Path) -> None:
 
 KINDS = ("POSIX", "OFDLCK", "FLOCK")
 OPENS = "import fcntl, os, struct, sys, time; file = open(sys.argv[1], 'r+');"
+
+
+@contextmanager
+def opened(path: Path, does: str = "") -> Iterator[int]:
+    """A process that has a file open, and has done this with it; its PID."""
+    script = f"{OPENS} {does} print(flush=True); time.sleep(600)"
+    words = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An empty file."""
+    path = tmp_path / "file"
+    path.touch()
+    return path
+
+
 # struct flock of fcntl(2).
-OFD = " fcntl.fcntl(file, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0));"
+OFD = "fcntl.fcntl(file, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0));"
 
 
 @pytest.mark.parametrize(
@@ -97,23 +124,11 @@ OFD = " fcntl.fcntl(file, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0))
         ("", False),
     ],
 )
-def test_lock_of_another_process_on_an_open_file(lock: str, is_known: bool, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    holds = [sys.executable, "-c", f"{OPENS}{lock} print(flush=True); time.sleep(600)", str(path)]
-    opens = [sys.executable, "-c", f"{OPENS} print(flush=True); time.sleep(600)", str(path)]
-    with (
-        subprocess.Popen(holds, stdout=subprocess.PIPE) as holder,
-        subprocess.Popen(opens, stdout=subprocess.PIPE) as process,
-    ):
-        for each in (holder, process):
-            assert each.stdout is not None
-            each.stdout.readline()
-        found = polled_lock(process.pid, KINDS)
-        own = polled_lock(holder.pid, KINDS)
-        holder.kill()
-        process.kill()
-    owner = (str(path), holder.pid, False)
+def test_lock_of_another_process_on_an_open_file(lock: str, is_known: bool, path: Path) -> None:
+    with opened(path, lock) as holder, opened(path) as process:
+        found = polled_lock(process, KINDS)
+        own = polled_lock(holder, KINDS)
+    owner = (str(path), holder, False)
     assert (found and (found.path, found.owner.pid, found.owner.shared)) == (
         owner if is_known else None
     )
@@ -139,61 +154,50 @@ def test_lock_of_a_parent_on_an_inherited_file_is_not_polled(tmp_path: Path) -> 
     ],
 )
 def test_locks_of_several_or_of_another_kind_are_nobodys(
-    other: str, kinds: tuple[str, ...], tmp_path: Path
+    other: str, kinds: tuple[str, ...], path: Path
 ) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    locks = ("fcntl.flock(file, fcntl.LOCK_EX);", other, "")
-    script = "{0}{1} print(flush=True); time.sleep(600)"
-    commands = [[sys.executable, "-c", script.format(OPENS, lock), str(path)] for lock in locks]
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
-            for words in commands
-        ]
-        for each in started:
-            stack.callback(each.kill)
-            assert each.stdout is not None
-            each.stdout.readline()
-        assert polled_lock(started[-1].pid, kinds) is None
-
-
-@pytest.mark.parametrize("limit", ["OWN_LOCKS_CPU_S", "MOST_LIST_BYTES"])
-def test_more_locks_than_there_is_time_for_have_no_owner(
-    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    script = f"{OPENS} print(flush=True); time.sleep(600)"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        command = [sys.executable, "-c", script, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            monkeypatch.setattr(file_locks, limit, 0)
-            found = polled_lock(process.pid, KINDS)
-            process.kill()
-    assert found is None
-
-
-def test_reader_keeps_a_writer_from_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    reads = f"{OPENS} fcntl.lockf(file, fcntl.LOCK_SH, 10, 0);"
-    writes = f"{OPENS} fcntl.lockf(file, fcntl.LOCK_EX, 1, 20);"
-    waits = " print(flush=True); time.sleep(600)"
-    reader_command = [sys.executable, "-c", reads + waits, str(path)]
-    writer_command = [sys.executable, "-c", writes + waits, str(path)]
     with (
-        subprocess.Popen(reader_command, stdout=subprocess.PIPE) as reader,
-        subprocess.Popen(writer_command, stdout=subprocess.PIPE) as writer,
+        opened(path, "fcntl.flock(file, fcntl.LOCK_EX);"),
+        opened(path, other),
+        opened(path) as process,
     ):
-        for each in (reader, writer):
-            assert each.stdout is not None
-            each.stdout.readline()
-        found = polled_lock(writer.pid, KINDS)
-        for each in (reader, writer):
-            each.kill()
+        assert polled_lock(process, kinds) is None
+
+
+def test_open_file_that_several_have_is_nobodys(path: Path) -> None:
+    """Any of them may have locked it; the other has it from its parent."""
+    with opened(path, f"{OFD} os.fork();"), opened(path) as process:
+        assert polled_lock(process, KINDS) is None
+
+
+@pytest.mark.parametrize("limit", ["MOST_CPU_S", "MOST_LIST_BYTES"])
+def test_more_locks_than_there_is_time_for_have_no_owner(
+    limit: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with path.open("w") as file, opened(path) as process:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        monkeypatch.setattr(file_locks, limit, 0)
+        assert polled_lock(process, KINDS) is None
+
+
+def test_owner_with_more_files_than_there_is_time_for_is_not_known(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def own_locks_of(process: Path) -> Iterator[Lock]:
+        if process.name == str(holder):
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        return own_locks(process)
+
+    monkeypatch.setattr(polled_locks, "own_locks", own_locks_of)
+    with opened(path, OFD) as holder, opened(path) as process:
+        assert polled_lock(process, KINDS) is None
+
+
+def test_reader_keeps_a_writer_from_its_file(path: Path) -> None:
+    with (
+        opened(path, "fcntl.lockf(file, fcntl.LOCK_SH, 10, 0);") as reader,
+        opened(path, "fcntl.lockf(file, fcntl.LOCK_EX, 1, 20);") as writer,
+    ):
+        found = polled_lock(writer, KINDS)
     assert found is not None
-    assert found.owner.pid == reader.pid
+    assert found.owner.pid == reader

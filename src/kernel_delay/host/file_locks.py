@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_delay.host.open_files import MOST_CPU_S
 from kernel_delay.host.proc_text import lines_of, read_lines, read_text
 from kernel_delay.host.target import read_comm
 
@@ -20,9 +21,6 @@ MOST_LIST_BYTES = 1 << 20
 
 # Locks come before what else a file shows, as an epoll one does of all that it watches.
 MOST_FILE_BYTES = 1 << 14
-
-OWN_LOCKS_CPU_S = 0.3
-"""How much CPU time it may take to look for the locks of one process."""
 
 
 class LockOwner(NamedTuple):
@@ -120,7 +118,7 @@ def own_locks(process: Path) -> Iterator[Lock]:
     A line of fdinfo is "lock:", and then what /proc/locks has (fs/proc/fd.c, 5.14 to 6.18).
     Raises OSError if there are too many files to look at all of them.
     """
-    end_s = time.thread_time() + OWN_LOCKS_CPU_S
+    end_s = time.thread_time() + MOST_CPU_S
     for file in (process / "fdinfo").iterdir():
         if time.thread_time() > end_s:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))

@@ -33,13 +33,17 @@ def polled_lock(pid: int, kinds: Container[str]) -> PolledLock | None:
     are several, or several processes have such locks on it, or who has the lock is not known.
     """
     try:
-        own = set(own_locks(PROC / str(pid)))
-        locks = [each for each in all_locks() if each.kind in kinds and each not in own]
+        return _polled_lock(pid, kinds)
     except OSError:
         return None
+
+
+def _polled_lock(pid: int, kinds: Container[str]) -> PolledLock | None:
+    """The same; OSError where there is more to look at than there is time for."""
+    own = set(own_locks(PROC / str(pid)))
     of_file: dict[str, list[Lock]] = {}
-    for lock in locks:
-        if not lock.waits and lock.pid != pid:
+    for lock in all_locks():
+        if lock.kind in kinds and lock not in own and not lock.waits and lock.pid != pid:
             of_file.setdefault(lock.file, []).append(lock)
     writes = {lock.file for lock in own if lock.access == "WRITE"}
     contended = {
@@ -95,14 +99,12 @@ def _owner(lock: Lock, path: str, asker: int) -> tuple[str, int] | None:
     for pid in processes():
         if time.thread_time() > end_s:
             return None
-        if pid != asker and any(link == path for _, link in links(pid)):
-            with suppress(FileNotFoundError, ProcessLookupError):
-                try:
-                    has_it = lock in own_locks(PROC / str(pid))
-                except PermissionError:
-                    continue
-                if has_it and found is not None:
+        if pid == asker or all(link != path for _, link in links(pid)):
+            continue
+        # One that has ended, or may not be looked at.
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if lock in own_locks(PROC / str(pid)):
+                if found is not None:
                     return None
-                if has_it:
-                    found = read_comm(PROC / str(pid)), pid
+                found = read_comm(PROC / str(pid)), pid
     return found
