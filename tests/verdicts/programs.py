@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cache import built
-from tests.verdicts.staging import START_S, Process, program
+from tests.verdicts.staging import START_S, Process, program, tell
 from tests.verdicts.truth import NotHereError
 
 
@@ -55,6 +56,18 @@ def redis() -> Iterator[tuple[Process, Path]]:
         with program(installed("redis-server"), *options, tells=False) as process:
             wait_for(path, process)
             yield process, path
+
+
+def ask_redis(path: str, request: str, every_ms: int = 0) -> None:
+    """Send a request again and again, each after the answer to the one before, and a sleep."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        tell()
+        while True:
+            connection.send(f"{request}\r\n".encode())
+            connection.recv(100)
+            if every_ms:
+                time.sleep(every_ms / 1000)
 
 
 def wait_for(path: Path, process: Process) -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 READ_S = 2.0
@@ -185,7 +184,7 @@ class Asked:
         A process that can run, and has no CPU, waits for nobody's answer.
         """
         while True:
-            _limit(self._reader.socket, min(self._end, time.monotonic() + self._part_s))
+            wait_until(min(self._end, time.monotonic() + self._part_s), self._reader.socket)
             try:
                 return call()
             except BlockingIOError as error:
@@ -194,18 +193,22 @@ class Asked:
 
 
 def _is_runnable(pid: int) -> bool:
+    # Readers do without it.
+    from kernel_delay.host.target import read_stat
+
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2]
+        return read_stat(pid).state == "R"
     except OSError:
         return False
-    return fields.startswith(b"R")
 
 
-def _limit(sent: socket.socket, deadline: float) -> None:
-    """Let a call on the socket fail with EAGAIN at the deadline."""
+def wait_until(
+    deadline: float, sent: socket.socket, options: Iterable[int] = (socket.SO_RCVTIMEO,)
+) -> None:
+    """Let a call on the socket fail with EAGAIN at that time.monotonic(): socket(7)."""
     left_us = max(1, round((deadline - time.monotonic()) * 1e6))
-    limit = _TIME.pack(*divmod(left_us, 1_000_000))
-    sent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    for option in options:
+        sent.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(*divmod(left_us, 1_000_000)))
 
 
 def _has_ended(pid: int) -> bool:

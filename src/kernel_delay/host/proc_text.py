@@ -8,6 +8,9 @@ characters that Python takes for the end of a line, such as a carriage return, a
 import os
 from pathlib import Path
 
+DELETED = " (deleted)"
+"""The end of what /proc shows of a file that has no name any more: proc_pid_exe(5)."""
+
 _CHUNK_BYTES = 1 << 16
 
 

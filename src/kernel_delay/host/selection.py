@@ -10,7 +10,7 @@ from kernel_delay.errors import NoInputError, UsageError
 from kernel_delay.host.cgroups import mount_points
 from kernel_delay.host.container_names import with_names
 from kernel_delay.host.containers import cgroup_of, is_in_users_tree
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.proc_text import DELETED, read_lines
 from kernel_delay.host.target import (
     LONGEST_COMM,
     PROC,
@@ -28,9 +28,6 @@ from kernel_delay.model import Container
 SHORTEST_ID = 12
 
 MOST_LISTED = 10
-
-# The end of what /proc shows of a file that has no name any more: proc_pid_exe(5).
-DELETED = " (deleted)"
 
 # The kinds of units that have processes, in a cgroup of the unit's name: systemd.unit(5).
 _UNITS = (".service", ".scope", ".slice")

@@ -7,7 +7,7 @@ choose.
 
 import argparse
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,35 +105,47 @@ def add_needless(
     parser: argparse.ArgumentParser, why: str, *names: str, metavar: str | None = None
 ) -> None:
     """Add an option that has no effect, as its line says; with an argument if it has a metavar."""
-    parser.add_argument(
-        *names,
-        action=_Needless,
-        nargs=0 if metavar is None else None,
-        metavar=metavar,
-        why=why,
-        dest=argparse.SUPPRESS,
-        help=argparse.SUPPRESS,
-    )
+
+    def say(option: str | None, values: object) -> None:
+        print_message(f"{option} has no effect here: {why}")
+
+    _add_hidden(parser, names, say, metavar)
 
 
 def add_other(parser: argparse.ArgumentParser, instead: str, *names: str) -> None:
     """Add an option with a file that is an error, which says what to use instead."""
+
+    def fail(option: str | None, values: object) -> None:
+        file = str(values)
+        parser.error(f"{option}: {instead.format(file=file, stem=file.removesuffix('.png'))}")
+
+    _add_hidden(parser, names, fail, "FILE")
+
+
+_Say = Callable[[str | None, object], None]
+"""Says something of an option and its argument."""
+
+
+def _add_hidden(
+    parser: argparse.ArgumentParser, names: Sequence[str], say: _Say, metavar: str | None
+) -> None:
     parser.add_argument(
         *names,
-        action=_Other,
-        metavar="FILE",
-        instead=instead,
+        action=_Says,
+        nargs=0 if metavar is None else None,
+        metavar=metavar,
+        say=say,
         dest=argparse.SUPPRESS,
         help=argparse.SUPPRESS,
     )
 
 
-class _Needless(argparse.Action):
-    """Says on stderr that it has no effect."""
+class _Says(argparse.Action):
+    """Sets nothing."""
 
-    def __init__(self, *args: Any, why: str, **named: Any) -> None:
+    def __init__(self, *args: Any, say: _Say, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._why = why
+        self._say = say
 
     def __call__(
         self,
@@ -142,23 +154,4 @@ class _Needless(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        print_message(f"{option_string} has no effect here: {self._why}")
-
-
-class _Other(argparse.Action):
-    """Says in an error what is there in its place."""
-
-    def __init__(self, *args: Any, instead: str, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._instead = instead
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        file = str(values)
-        stem = file.removesuffix(".png")
-        parser.error(f"{option_string}: {self._instead.format(file=file, stem=stem)}")
+        self._say(option_string, values)

@@ -19,12 +19,13 @@ from kernel_delay.formatting import encodable
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.file_status import FileStatus, file_status
 from kernel_delay.host.preflight import may_not_look_at
+from kernel_delay.host.proc_text import DELETED
 from kernel_delay.host.stored_files import Root, open_stored
 from kernel_delay.host.target import living_thread
 from kernel_delay.probes.usdt import UsdtProbes, read_usdt_probes
 from kernel_delay.symbols.bounds import HELD_BYTES, MAX_OBJECTS
 from kernel_delay.symbols.functions import Functions
-from kernel_delay.symbols.mappings import DELETED, Mapping, read_mappings
+from kernel_delay.symbols.mappings import Mapping, read_mappings
 
 DEEPEST_ROOT = 64
 """In how many folders above its file, from ours on, a process's own root is looked for."""

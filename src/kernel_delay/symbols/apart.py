@@ -9,7 +9,6 @@ import fcntl
 import mmap
 import os
 import socket
-import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import TypeVar
 
 from msgspec import DecodeError, ValidationError, msgpack, structs
 
+from kernel_delay.host.abandonable import wait_until
 from kernel_delay.symbols.address_space import (
     LargeFrame,
     Machine,
@@ -264,11 +264,7 @@ class AddressSpaceApart:
             self._left_s -= time.monotonic() - start
 
     def _wait_at_most(self) -> None:
-        """Let a call on the socket fail with EAGAIN at the deadline: socket(7), SO_RCVTIMEO."""
-        seconds = self._deadline - time.monotonic()
-        limit = struct.pack("@ll", *divmod(max(int(seconds * 1e6), 1), 1_000_000))
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
+        wait_until(self._deadline, self._socket, (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO))
 
     def _lose(self, why: str) -> None:
         self._is_lost = True

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-DELETED = " (deleted)"
+from kernel_delay.host.proc_text import DELETED
 
 MAPS_BYTES = 64 << 20
 """Some 600,000 mappings; a process may have 65,530 by default (sysctl(8), vm.max_map_count)."""

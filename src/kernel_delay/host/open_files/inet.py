@@ -150,16 +150,21 @@ def _is_chosen(port: int) -> bool:
 
 
 def _is_at(each: InetSocket, address: str) -> bool:
-    host, port = each.local
-    any_host = not host.strip("0") and address.endswith(f":{port}")
-    return any_host or text_of(each.local) == address
+    return text_of(each.local) == address or (
+        _is_anywhere(each) and address.endswith(f":{each.local[1]}")
+    )
+
+
+def _is_anywhere(each: InetSocket) -> bool:
+    """Whether a socket is at a port of any address: 0.0.0.0, or of IPv6."""
+    return not each.local[0].strip("0")
 
 
 def _accepts(each: InetSocket, waiting: InetSocket) -> bool:
     """Whether a socket listens for that connection: at its address, or at any."""
-    host, port = each.local
-    is_there = host == waiting.local[0] or not host.strip("0")
-    return each.state == LISTENS and port == waiting.local[1] and is_there
+    host, port = waiting.local
+    is_there = each.local[0] == host or _is_anywhere(each)
+    return each.state == LISTENS and each.local[1] == port and is_there
 
 
 def _receives(each: InetSocket, own: InetSocket) -> bool:
