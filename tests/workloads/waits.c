@@ -19,7 +19,7 @@
 
 static const char *kind;
 static int64_t length_ns;
-static int requests[2], replies[2], file;
+static int requests[2], replies[2], file, others_file;
 static uint32_t *word;
 
 static bool is(const char *name)
@@ -56,10 +56,9 @@ static bool is_file_lock(void)
 }
 
 /* The other process: on each request it ends a wait, after a while. */
-static void end_waits(const char *path)
+static void end_waits(void)
 {
-	/* A lock is an open file's, which children share. */
-	file = open(path, O_RDWR);
+	file = others_file;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
 		take_byte(requests);
@@ -125,19 +124,23 @@ int main(int argc, char **argv)
 	length_ns = atoll(argv[3]);
 	word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	file = mkstemp(path);
-	require(word != MAP_FAILED && file >= 0 && !pipe(requests) && !pipe(replies), "waits");
+	/* A lock is an open file's, which children share: each process has its own. */
+	others_file = open(path, O_RDWR);
+	require(word != MAP_FAILED && file >= 0 && others_file >= 0 && !pipe(requests) &&
+			!pipe(replies),
+		"waits");
+	unlink(path);
 	if (!is("clock") && !is("child") && !is("vfork")) {
 		other = fork();
 		if (!other) {
 			run_on(0);
-			end_waits(path);
+			end_waits();
 		}
 	}
 	if (is("away"))
 		run_on(sysconf(_SC_NPROCESSORS_ONLN) - 1);
 	answer("{\"waker\": %d}", other);
 	wait_for_line();
-	unlink(path);
 	start_ns = now_ns();
 	for (int left = atoi(argv[2]); left > 0; left--)
 		wait_once();
