@@ -79,7 +79,7 @@ TEST_PARTS := test-unit test-integration test-kernels-least
 test:
 	@$(call run_parts,$(TEST_PARTS))
 
-HOST_TEST_SETUP := build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
+HOST_TEST_SETUP := build packages-test .venv/.extra-test
 
 ## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
 test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
@@ -90,18 +90,25 @@ test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
 # Each process of pytest would compile all tests once more, which takes it 7 CPU seconds.
 test-unit test-integration: export PYTHONDONTWRITEBYTECODE :=
 
-## test-unit: those without BPF, on all CPUs, a file's one after the other
-test-unit: $(HOST_TEST_SETUP)
-	@exec $(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit
+# More at a time than two CPUs, as many of them wait; a file's one after the other.
+IN_PARALLEL := --numprocesses 3 --dist loadfile
 
-## test-integration: those that measure; more at a time than two CPUs, as most of them wait
+## test-unit: those without BPF
+test-unit: $(HOST_TEST_SETUP)
+	@exec $(BIN)/python -m pytest $(IN_PARALLEL) tests/unit
+
+## test-integration: those that measure
 test-integration: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
-	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore=tests/unit
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) --ignore=tests/unit
 
 ## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
 test-repeat: build packages-repeat
 	@exec python3 -m tests.repeat --runs $(RUNS)
+
+## test-wheel: what the wheel holds, and what it measures without clang and libbpf, and in bare Debians
+test-wheel: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel
+	@exec $(BIN)/python -m pytest $(PYTEST_ARGS) tests/wheel/installed.py
 
 ## test-newcomer: CONTRIBUTING.md's first steps in a fresh Debian 12: the build, an edit, a test
 test-newcomer: build packages-wheel .venv/.extra-test
