@@ -108,6 +108,22 @@ def test_another_size_is_drawn_anew(measurable: None, sleeper: int, tmp_path: Pa
         screen.close()
 
 
+def test_with_chains_the_verdict_names_who_is_waited_for(measurable: None, tmp_path: Path) -> None:
+    """`cat` waits for a pipe whose other end a stopped process has."""
+    with subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE) as stopped:
+        client = subprocess.Popen(["cat"], stdin=stopped.stdout)
+        stopped.send_signal(signal.SIGSTOP)
+        screen = Screen(tmp_path, "-p", str(client.pid), "--chains")
+        try:
+            screen.wait_for(f"sleep ({stopped.pid}) was stopped while the main thread cat")
+            screen.press("q")
+            assert screen.end() == 0, screen.text
+        finally:
+            screen.close()
+            stopped.kill()
+            client.wait()
+
+
 @pytest.mark.parametrize("ends_by_key", [True, False])
 def test_end_before_the_first_window_leaves_the_terminal_as_it_was(
     ends_by_key: bool, measurable: None, sleeper: int, tmp_path: Path

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import accounting, arguments
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="length of each window, and time from one screen to the next (default: %(default)s)",
     )
+    accounting.add_chains(parser)
     layout_options.add_color(parser)
 
 
@@ -111,8 +112,12 @@ def _measure(
     is_given = target_options.is_given(args)
     count, windows, judge = 0, Windows(), Judge()
     header = header_of("capture", *targets.processes)
-    with Session(targets, plan, SessionOptions(), terminal.say) as session:
-        uses = (privileges.PROCESS,) if is_given else (privileges.PROCESS, privileges.FOLLOW)
+    with Session(targets, plan, SessionOptions(chains=args.chains), terminal.say) as session:
+        uses = [privileges.PROCESS]
+        if not is_given:
+            uses.append(privileges.FOLLOW)
+        if args.chains:
+            uses.append(privileges.NAMES)
         privileges.keep_only(uses, (Path.cwd(),))
         for sample in session.samples():
             for window in windows.take(judge.judge(sample)):

@@ -25,12 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="names",
         help="report who woke a thread by name, or with the stacks of the waker",
     )
-    accounting.add_argument(
-        "--chains",
-        action="store_true",
-        help="follow whom the threads wait for, in other processes too, and report what the last"
-        " of each wait chain did meanwhile",
-    )
+    add_chains(accounting)
     accounting.add_argument(
         "--no-accounting",
         dest="accounting",
@@ -49,6 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of timeline slices to keep in a window; beyond it interrupts are"
         " dropped first, then states (default: 2000000)",
+    )
+
+
+def add_chains(parser: argparse._ActionsContainer) -> None:
+    """Add the option that has threads of other processes followed."""
+    parser.add_argument(
+        "--chains",
+        action="store_true",
+        help="follow whom the threads wait for, in other processes too, and report what the last"
+        " of each wait chain did meanwhile",
     )
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import accounting, arguments
 from kernel_delay.commands.options import windows as window_options
 from kernel_delay.errors import UsageError
 
@@ -119,12 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take no stacks (of calls that take a tenth of the threshold, and of what a"
         " thread runs in a long round)",
     )
-    parser.add_argument(
-        "--chains",
-        action="store_true",
-        help="follow whom the threads wait for, in other processes too, and record what the last"
-        " of each wait chain did meanwhile",
-    )
+    accounting.add_chains(parser)
     parser.add_argument(
         "--timeline",
         action="store_true",
