@@ -63,7 +63,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(operation_probe, "OperationProbes", source_of(OPERATIONS))
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
     monkeypatch.setattr(waiting, "watch", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(waiting, "rounds", lambda waiter, duration: iter([None, None, "exit"]))
+    monkeypatch.setattr(waiting, "looks", lambda waiter, duration: iter([None, None, "exit"]))
 
     def run(*arguments: object) -> tuple[str, str]:
         assert main(list(map(str, arguments))) == 0

@@ -8,7 +8,6 @@ from kernel_delay.analysis.states import (
     STATE_OF,
     STATES,
     by_name,
-    kept_ns,
     lost_ns,
     slept_throughout,
     states,
@@ -98,7 +97,6 @@ def test_each_state_is_the_sum_of_its_parts() -> None:
 
 
 def test_what_others_had_of_the_time_is_lost() -> None:
-    assert kept_ns(TIME) == KEPT_NS
     assert lost_ns(thread()) == KEPT_NS + (1 << 6)
     waits = tuple(LockWait(0x10, 2, "b", 1, ns) for ns in (1 << 13, 1 << 14))
     locked = thread(lock_waits=waits, lock_waits_others_ns=1 << 15)

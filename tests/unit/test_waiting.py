@@ -10,7 +10,7 @@ import pytest
 from kernel_delay.errors import NoInputError
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.maps import Notices
-from kernel_delay.loader.waiting import Waiter, rounds, watch
+from kernel_delay.loader.waiting import Waiter, looks, watch
 
 LATER_NS = 3_600 * 10**9
 
@@ -121,12 +121,12 @@ def test_notice_precedes_the_exit_and_interrupt_precedes_both(
 
 def test_it_is_time_to_look_again_until_the_end(process: "subprocess.Popen[bytes]") -> None:
     with watch(process.pid) as waiter:
-        *before, last = rounds(waiter, 120_000_000)
+        *before, last = looks(waiter, 120_000_000)
         assert last == "time"
         # A busy machine can let the time pass before the first look.
         assert set(before) <= {None}
         process.kill()
-        assert list(rounds(waiter, None))[-1] == "exit"
+        assert list(looks(waiter, None))[-1] == "exit"
 
 
 def test_exited_process_cannot_be_measured() -> None:

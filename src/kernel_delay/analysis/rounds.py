@@ -47,7 +47,7 @@ def ran_functions(sample: Sample) -> list[RanFunction]:
     """Return what the thread of a round ran when it was sampled, the most frequent first.
 
     Of each stack that is the innermost function that is not the C library's; of code without a
-    name, as in a stripped program, the file and who called it, that all of it is one.
+    name, as in a stripped program, the file and who called it, so that all of it counts as one.
     """
     if sample.round is None:
         return []

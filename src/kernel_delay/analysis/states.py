@@ -108,17 +108,9 @@ def lost_ns(thread: Thread) -> int:
         irqs = _total_ns((*thread.hard_irqs, *thread.soft_irqs))
         return irqs + _total_ns(filter(None, (thread.ready, thread.stopped)))
     locks_ns = sum(wait.ns for wait in thread.lock_waits) + thread.lock_waits_others_ns
-    return kept_ns(time) + time.stopped_ns + locks_ns
-
-
-def kept_ns(time: ThreadTime) -> int:
-    """What the kernel, the machine and this tool had of it.
-
-    Without what people and its own threads had.
-    """
-    off_cpu_ns = time.ready_ns + time.throttled_ns + time.frozen_ns
+    off_cpu_ns = time.ready_ns + time.throttled_ns + time.frozen_ns + time.stopped_ns
     on_cpu_ns = time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.tool_ns
-    return on_cpu_ns + off_cpu_ns
+    return on_cpu_ns + off_cpu_ns + locks_ns
 
 
 def slept_throughout(sample: Sample) -> frozenset[int]:

@@ -90,7 +90,7 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
-/* The fallbacks of what may be done twice need no note of whether it was done. */
+/* What these do may be done twice, so they leave no note that it was done. */
 SEC("?tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask_fallback, struct task_struct *task)
 {

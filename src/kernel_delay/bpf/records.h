@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * What crosses the boundary between a session's programs and user space: the session itself.
- * Threads' records have headers of their own in threads/, and Open vSwitch's in ../openvswitch/.
+ * Threads' records are in thread_records.h and event_records.h, Open vSwitch's in ../openvswitch/.
  *
  * These headers are compiled into the programs and into the extensions that handle their
  * records, and are the declarations of loader/_records; so they are kept to plain structs,

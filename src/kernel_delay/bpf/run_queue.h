@@ -143,7 +143,7 @@ static __always_inline struct cfs_rq *group_of(struct task_struct *task)
 	return task->se.cfs_rq;
 }
 
-/* Is that throttled, how often? It begins to be when one of its own leaves the CPU. */
+/* How many of its levels are throttled; 0: none. That begins when one of its own leaves the CPU. */
 static __always_inline __u32 group_is_throttled(struct task_struct *task)
 {
 	struct cfs_rq *group = group_of(task);

@@ -373,7 +373,7 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 	take_timestamp(&timestamp);
 	if (!run_queue)
 		return;
-	/* As well that of @prev. */
+	/* It is @prev's run queue too. */
 	rq = options.accounting ? kernel_run_queue(next) : NULL;
 	if (options.accounting && is_waited_for(run_queue)) {
 		known = note_switches(run_queue, switches_of(rq), 1);

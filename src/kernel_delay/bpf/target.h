@@ -145,7 +145,7 @@ static __always_inline bool is_flagged(__u64 syscall)
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
-/* That is known as the programs are loaded: no branch, as there is where a pointer is looked at. */
+/* libbpf resolves this at load time: no branch is left, as a look at a pointer would leave. */
 static __always_inline bool has_run_queues(void)
 {
 	return bpf_core_field_exists(((struct task_struct *)0)->se.cfs_rq);

@@ -314,8 +314,8 @@ struct owner_activity {
 	__u64 blocked_ns;
 	__u64 ready_ns;
 	__u64 held_ns; /* stopped, throttled or frozen */
-	__u64 syscall; /* in which it was blocked most, or NO_SYSCALL, as far as one was */
-	__u64 vote_ns; /* for that slot: what it had, without what all others had since */
+	__u64 syscall; /* in which it was blocked most, or NO_SYSCALL if it was in none */
+	__u64 vote_ns; /* for that call and stack: what they had, less what all others had since */
 	__u32 stack; /* as in struct sleep_record */
 	__u32 unused;
 };

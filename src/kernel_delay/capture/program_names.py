@@ -41,13 +41,13 @@ FALLBACKS = {
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))
 
-# As above, of a virtual machine that was entered.
+# The exit first, as of faults: of a virtual machine that was entered.
 GUEST_PROGRAMS = ("on_kvm_exit", "on_kvm_entry")
 
-# As above, of x86's own interrupts. The end of any other has the exit's too.
+# The exit first: of x86's own interrupts. The end of any other has the exit's too.
 VECTOR_EXIT, VECTOR_ENTRY = "on_irq_exit", "on_irq_vector_entry"
 
-# As above, of a soft IRQ.
+# Of a soft IRQ.
 SOFT_IRQ_PROGRAMS = {"entry": "on_softirq_entry", "exit": "on_softirq_exit"}
 
 # They are there only where stacks are walked: see bpf/walk.h.

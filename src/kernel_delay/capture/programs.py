@@ -1,6 +1,7 @@
 """The programs that measure processes: loaded, attached, and their memory.
 
-It, program_names and program_options alone know which programs and maps capture.bpf.c has.
+It, program_names, program_options, trigger_programs, hooks and ring_sizes alone know which programs
+and maps capture.bpf.c has.
 """
 
 import mmap

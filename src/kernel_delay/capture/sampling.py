@@ -130,7 +130,7 @@ class Sampling:
         has_timeline = self._options.timeline is not None
         if not self._options.waker_stacks:
             return Collector(self._programs, keeps_accounts=has_timeline)
-        # As above, and for these.
+        # Symbols and their libraries are for these stacks and for events alone.
         from kernel_delay.capture.waker_stacks import WakerStacks
 
         stacks = WakerStacks(self._programs.waker_stacks())
@@ -138,7 +138,7 @@ class Sampling:
         return Collector(self._programs, stacks.name, keeps_accounts=has_timeline)
 
     def _store_events(self, plan: EventPlan) -> "EventStore":
-        # Symbols and their libraries are for events alone.
+        # As for the stacks of wakers.
         from kernel_delay.capture.syscall_events.event_store import EventStore
 
         store = EventStore(self._programs, self._target.pid, plan, self._progress, self._notify)

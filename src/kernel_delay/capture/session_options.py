@@ -14,7 +14,6 @@ from kernel_delay.loader.waiting import ReportLeft
 from kernel_delay.model import Lost, Upcalls, UpcallStats
 
 if TYPE_CHECKING:
-    from kernel_delay.capture.programs import Programs
     from kernel_delay.capture.syscall_events.event_store import Progress
 
 

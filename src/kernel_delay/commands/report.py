@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_delay.commands.options import accounting
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -121,16 +122,8 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
     form = group.add_mutually_exclusive_group()
     return [
         form.add_argument("--text", action="store_true", help="print the tables (default)"),
-        form.add_argument(
-            "--summary",
-            action="store_true",
-            help="print a line for each thread and the verdict instead of the tables",
-        ),
-        form.add_argument(
-            "--percentiles",
-            action="store_true",
-            help="add a table with the 50th, 90th and 99th percentile of calls, runs and waits",
-        ),
+        accounting.add_summary(form),
+        accounting.add_percentiles(form),
         output_options.add_folded(group),
         group.add_argument(
             "--perfetto",

@@ -5,17 +5,14 @@ import os
 
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
+from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that name the processes, and the form."""
     target_options.add_arguments(parser, several=True)
-    parser.add_argument(
-        "--source",
-        action="store_true",
-        help="report inlined functions and source lines, if there is debug information",
-    )
+    event_options.add_source(parser)
     layout_options.add_color(parser)
     output_options.add_json_alone(parser)
 

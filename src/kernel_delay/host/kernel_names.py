@@ -1,4 +1,4 @@
-"""Names of the kernel's: of calls that wait, of any machine's recording, and of interrupts."""
+"""Names that the kernel has for calls that wait, and for interrupts, also in others' recordings."""
 
 # Those whose purpose is to wait for something to happen on file descriptors:
 # between two of them a thread works through what there was. A kernel has not

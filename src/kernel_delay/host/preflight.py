@@ -21,7 +21,7 @@ ENFORCED = " (enforce)"
 
 
 def active_modules() -> tuple[str, ...]:
-    """Return the names of those that are active, each with what it has for this process."""
+    """Return the active security modules, each with the context or profile of this process."""
     return tuple(_active_modules())
 
 

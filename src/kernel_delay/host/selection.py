@@ -93,7 +93,7 @@ def find_all(
 ) -> tuple[ProcessTarget, ...]:
     """Return the processes that are asked for, by their PIDs; there is one at least.
 
-    Of several PIDs those that have exited are left out, a line of each to `tell_gone`; without
+    Of several PIDs those that have exited are left out, a line of each to `report_gone`; without
     that all must be there. Raises NoInputError where there is none, and what find_target() raises.
     """
     if not selection.is_by_name:

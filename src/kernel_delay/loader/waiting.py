@@ -190,19 +190,19 @@ def watch(pid: int, *others: int) -> Waiter:
         raise NoInputError(f"{gone} exited: nothing to measure") from None
 
 
-# A round takes what came since the last: often enough for a reader's eye, seldom
+# A look takes what came since the last: often enough for a reader's eye, seldom
 # enough not to disturb what is measured.
-ROUND_NS = 50_000_000
+LOOK_NS = 50_000_000
 
 
-def rounds(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
+def looks(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
     """Yield None each time that it is time to look, and last what ended it.
 
     That is after `duration_ns` (None: never), a signal, or the process's exit.
     """
     deadline_ns = None if duration_ns is None else lib.monotonic_ns() + duration_ns
     while True:
-        until_ns = lib.monotonic_ns() + ROUND_NS
+        until_ns = lib.monotonic_ns() + LOOK_NS
         if deadline_ns is not None:
             until_ns = min(until_ns, deadline_ns)
         ended = waiter.wait_until(until_ns)
@@ -215,11 +215,11 @@ def rounds(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
 def follow(pid: int, duration_ns: int | None, take: Callable[[], bool]) -> Ended:
     """Call `take` each time that it is time to look at what process `pid` did.
 
-    Until it says that there is enough, or what ends rounds(); returns what ended it, "time" for
+    Until it says that there is enough, or what ends looks(); returns what ended it, "time" for
     enough. Raises NoInputError if the process has exited.
     """
     with watch(pid) as waiter:
-        for ended in rounds(waiter, duration_ns):
+        for ended in looks(waiter, duration_ns):
             enough = take()
             if enough or ended is not None:
                 return ended or "time"

@@ -81,7 +81,7 @@ class RecordingDirectory:
     def _prune(self) -> None:
         """Remove the oldest until the limits hold; the newest stays."""
         limits, size, now_ns = self._limits, 0, time_ns()
-        # What was written later than now is of a clock that was set back since: older than all.
+        # A file from the future was written before the clock was set back: it counts as the oldest.
         files = sorted(self._files(), key=lambda file: (file[2] <= now_ns, file[0]), reverse=True)
         for index, (name, bytes_, written_ns) in enumerate(files):
             size += bytes_

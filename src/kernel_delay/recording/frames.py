@@ -24,7 +24,7 @@ MOST_RECORD_BYTES = 1 << 24
 
 FREE_BYTES = 8 << 20
 MOST_RATIO = 256
-"""What a file may be decompressed to: FREE_BYTES, and so often the bytes that were read of it.
+"""What a file may be decompressed to: FREE_BYTES, and MOST_RATIO bytes for each byte read of it.
 
 Ours come to 20 mostly, and to 200 where 20,000 threads slept all the time. One of 30 KB that was
 made for it would come to gigabytes.

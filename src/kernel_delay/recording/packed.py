@@ -37,15 +37,15 @@ class PackedEvents(Sequence[SyscallEvent]):
         self._entries.extend([event.entry_ns for event in events])
         self._exits.extend([event.exit_ns for event in events])
         self._results.extend([event.ret for event in events])
-        self._off_cpu.extend(_known([event.off_cpu_ns for event in events], "a length"))
+        self._off_cpu.extend(_with_unknown([event.off_cpu_ns for event in events], "a length"))
         self._tids.extend([event.tid for event in events])
         numbers = self._numbers
         calls = [(event.number, event.name, event.abi) for event in events]
         self._calls.extend([numbers.setdefault(call, len(numbers)) for call in calls])
         kernel = [event.kernel_stack for event in events]
-        self._kernel_stacks.extend(_known(kernel, "a stack's place"))
+        self._kernel_stacks.extend(_with_unknown(kernel, "a stack's place"))
         user = [event.user_stack for event in events]
-        self._user_stacks.extend(_known(user, "a stack's place"))
+        self._user_stacks.extend(_with_unknown(user, "a stack's place"))
 
     def are_valid(self, stacks: int) -> bool:
         """Return whether each ended after it began, was no longer off CPUs, and has its stacks."""
@@ -98,8 +98,8 @@ class PackedEvents(Sequence[SyscallEvent]):
             )
 
 
-def _known(figures: list[int | None], what: str) -> list[int]:
-    """The same with -1 for what is not known."""
+def _with_unknown(figures: list[int | None], what: str) -> list[int]:
+    """Return them with -1 for what is not known."""
     if min(filter(None, figures), default=0) < 0:
         raise OverflowError(f"{what} is below 0")
     return [_UNKNOWN if figure is None else figure for figure in figures]

@@ -66,7 +66,7 @@ class RecordingReader:
     def read(self) -> Iterator[Read]:
         """Yield what was measured.
 
-        Raises InputError behind the last that is whole, where something is missing behind it.
+        Raises InputError after the last whole record, where something is missing behind it.
         """
         decode = _decoder(self.header.command)
         assembly = SampleAssembly()

@@ -121,7 +121,7 @@ class RecordingWriter:
         self._write(Skipped(skipped.window))
 
     def events(self, events: Events) -> None:
-        """Append what a monitor measured, of which there is so much that a record stays small."""
+        """Append what a monitor measured: one record, so the caller passes few enough."""
         self._write(events)
         self._events += len(events.measured())
 

@@ -44,7 +44,7 @@ def block(thread: Thread, layout: Layout, width: int, lines: int) -> list[str]:
 def _first_rows(
     thread: Thread, layout: Layout, width: int, lines: int, *, beside: bool
 ) -> list[list[str]]:
-    """As many rows of each table as fit, and of the last ones, which say why, more if these do."""
+    """As many rows of each table as fit; spare lines go to the last tables, which say why."""
     shown: list[list[str]] = []
     for most in reversed(MOST_ROWS):
         longer = [_lines(table, layout, width) for table in _tables(thread, layout, most)]

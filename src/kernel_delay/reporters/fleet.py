@@ -68,8 +68,8 @@ def extent_text(extent: Extent) -> str:
     rounds = f", {extent.rounds:,} of them long rounds" if extent.rounds else ""
     return (
         f"{_counted(extent.nodes, 'node')}{pods}: {_counted(extent.windows, 'window')} of"
-        f" {_counted(extent.recordings, 'recording')}{rounds}, from {_day(extent.first_ns)} to"
-        f" {_day(extent.last_ns)} UTC."
+        f" {_counted(extent.recordings, 'recording')}{rounds}, from {_minute(extent.first_ns)} to"
+        f" {_minute(extent.last_ns)} UTC."
     )
 
 
@@ -225,7 +225,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _day(unix_ns: int) -> str:
+def _minute(unix_ns: int) -> str:
     return f"{_time(unix_ns):%Y-%m-%d %H:%M}"
 
 

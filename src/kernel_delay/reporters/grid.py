@@ -11,7 +11,7 @@ Row = tuple[str | int, ...]
 
 
 class Column(NamedTuple):
-    """A column of kernel_delay.py's form: its heading, how wide it is, and what is left of it.
+    """A column of kernel_delay.py's form: its heading, how wide it is, and the gap before it.
 
     `left`: its cells begin at its left edge. The heading of a table's first column does so always.
     """
@@ -26,7 +26,7 @@ class Table(NamedTuple):
     """A section of a thread's report; a row may have fewer cells than there are columns.
 
     `always`: it stands with its headings alone where it has no rows; another
-    table without rows is left out. `partial`: it has not all rows that its total is of.
+    table without rows is left out. `partial`: it lacks rows that its total counts.
     """
 
     title: str

@@ -83,8 +83,8 @@ class Rule(Struct, frozen=True):
         remark: The thread may well have wanted it. In a round it is a finding: a thread without
             work polls, and so ends the round.
         round_share: The share of a round from which on a remark counts. None: `least_share`.
-        in_turn: What no thread loses enough of, several may lose together, as those that run
-            goroutines do.
+        in_turn: If no thread loses enough, the sum over threads may: they may run the same work in
+            turn, as goroutines.
         is_clearer: Whether more is known of a thread: it is named before one that was hit worse.
         reason: It is lost in sleeps of this reason alone.
         state: Which part of an account it explains, as the fleet's tables call it: the cause. None:

@@ -31,7 +31,7 @@ from kernel_delay.analysis.verdict.wait_reasons import (
     main_file,
 )
 from kernel_delay.analysis.verdict.wakers import MainWaker, main_waker
-from kernel_delay.host.kernel_names import OPENS
+from kernel_delay.host.kernel_names import OPENS, WRITES
 from kernel_delay.model import Sample, Sleep, SleepReason, Thread, Who
 
 # A thread that waits for others half of its time may well have nothing to do.
@@ -40,9 +40,8 @@ IDLE_SHARE = 0.5
 # Calls that have something to hand over. Who waits in one does not lack work.
 HANDING_OVER = frozenset(
     (
-        *("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg"),
-        *("sendfile", "sendfile64", "send", "connect", "msgsnd", "mq_timedsend"),
-        "mq_timedsend_time64",
+        *WRITES,
+        *("sendfile", "sendfile64", "send", "connect", "msgsnd", "mq_timedsend_time64"),
     )
 )
 

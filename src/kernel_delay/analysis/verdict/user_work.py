@@ -177,13 +177,13 @@ def doubtful_ns(thread: Thread) -> int:
 
 
 def likely_ns(thread: Thread) -> int:
-    """The same, of what is more likely than not: 0 where it may well be chance, or is not known."""
+    """Return the lower bound of that: 0 where it may well be chance, or is not known."""
     more_ns = _more_ns(thread)
     return more_ns if more_ns and more_ns > _chance_ns(thread, LIKELY_DEVIATIONS) else 0
 
 
 def possible_ns(thread: Thread) -> int:
-    """The same, of what may well be."""
+    """Return the upper bound of that."""
     return _more_ns(thread) + _chance_ns(thread, LIKELY_DEVIATIONS)
 
 

@@ -165,7 +165,7 @@ class RoundSamples:
     def _with_files(self, thread: Thread) -> Thread:
         if not any(sleep.file for sleep in thread.sleeps):
             return thread
-        # As Session has them: most rounds are not long by waits on files.
+        # Imported here: most rounds are not long by waits on files.
         from kernel_delay.capture.sleep_files import with_files
 
         ((_, found),) = with_files([(self._target.pid, thread)], self._sources.unix_sockets)

@@ -287,7 +287,7 @@ class Watch:
         return self._programs.suppressed_rounds()
 
     def unrecorded(self) -> int:
-        """Return the same, with those still to be reported: at the end nothing reports them."""
+        """Return how many have no record: those, and at the end those that nothing reports."""
         programs = self._programs
         return max(0, programs.long_rounds() - self._reported - programs.missed_rounds())
 

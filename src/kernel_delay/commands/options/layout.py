@@ -68,7 +68,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise UsageError for a list of calls that are not captured, and for calls shown nowhere."""
+    """Raise UsageError for --events without calls, and for calls that no output would show."""
     if args.events and args.event_ns is None:
         raise UsageError("--events needs --syscall-events")
     if args.summary and args.event_ns is not None and not outputs.has_other(args):

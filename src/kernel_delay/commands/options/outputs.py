@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernel_delay.reporters.layout import Color, Layout
 
 STDOUT = "-"
-"""What each name of the standard output is made."""
+"""What every spelling of the standard output becomes."""
 
 Report = Callable[["Sample"], None]
 

@@ -72,11 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of bytes to copy of a stack (default: %(default)s)",
     )
-    events.add_argument(
-        "--source",
-        action="store_true",
-        help="report inlined functions and source lines, if there is debug information",
-    )
+    add_source(events)
     add_folded(events)
     events.add_argument(
         "--buffer-page-count",
@@ -86,6 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the buffer for calls, in pages, rounded up to a power of two."
         " Default: 16 MiB for each CPU, 4 to 256 MiB, at most 1/64 of the available"
         " memory",
+    )
+
+
+def add_source(parser: argparse._ActionsContainer) -> None:
+    """Add the option for more than the functions of a stack."""
+    parser.add_argument(
+        "--source",
+        action="store_true",
+        help="report inlined functions and source lines, if there is debug information",
     )
 
 

@@ -10,7 +10,7 @@ from kernel_delay.analysis.histogram import LinearHistogram, Log2Histogram, Quan
 from kernel_delay.formatting import NS_PER_S, NS_PER_US
 from kernel_delay.recording.records import Events
 
-# The slides' histograms, in microseconds: passes up to a second by the
+# The histograms' buckets, in microseconds: passes up to a second by the
 # millisecond, waits up to 30 seconds by 30 milliseconds.
 RUN_WIDTH_US, RUN_LIMIT_US = 1000, 1_000_000
 WAIT_WIDTH_US, WAIT_LIMIT_US = 30_000, 30_000_000

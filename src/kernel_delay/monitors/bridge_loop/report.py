@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.bridge_loop.page import LoopPage
 
-    pass
-
 TITLES = {"run": "bridge run loop time ", "wait": "poll_block() wait time"}
 RULE = "-" * 50
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.datapath_ops.page import OperationsPage
 
-    pass
-
 INDENT = " " * 4
 
 HEADER = f"{'TIME':>15} {'COMM':<15} {'PID':>7} {'OPERATION':<14} {'ANSWER':<10} {'KERNEL us':>9}"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.flows.page import FlowsPage
 
-    pass
-
 
 HEADER = f"{'TIME':>11} {'UFID':<36} {'EVENT':<6} {'REASON':<15} {'AGE s':>8}"
 INDENT = " " * 4

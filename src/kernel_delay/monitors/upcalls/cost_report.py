@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kernel_delay.commands.options.pages import EventPage
     from kernel_delay.monitors.upcalls.cost_page import CostsPage
 
-    pass
-
 DEFAULT_BUCKETS = 20
 MAX_BATCH_GAP = 4
 

@@ -21,10 +21,10 @@ from kernel_delay.reporters.processes import together
 from kernel_delay.reporters.remarks import remarks
 
 DETAIL_BYTES = 32 << 20
-"""So much of single samples' threads; of what comes after, the totals and the account alone."""
+"""For the threads of single samples; later samples have totals and accounts alone."""
 
 ACCOUNT_BYTES = 8 << 20
-"""So much of these accounts; the samples after them are in the totals and the verdict alone."""
+"""For these accounts; later samples are in the totals and the verdict alone."""
 
 MOST_NOTES = 100
 
@@ -70,7 +70,7 @@ class PageSample(Struct, frozen=True):
 
 
 class WorstFinding(Struct, frozen=True):
-    """What a rule found, in the sample where it was worst, a place in the list; and in how many."""
+    """What a rule found: `sample` is the index of where it was worst, `samples` how many had it."""
 
     finding: PageFinding
     sample: int

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kernel_delay.analysis.percentiles import percentile
-from kernel_delay.analysis.states import kept_ns, time_parts
+from kernel_delay.analysis.states import lost_ns, time_parts
 from kernel_delay.analysis.verdict.formatting import chain_thread
 from kernel_delay.formatting import printable
 from kernel_delay.model import (
@@ -91,7 +91,7 @@ class ChainRow(Struct, frozen=True):
 class PageThread(Struct, frozen=True):
     """A thread. `time_ns` are the parts of its account, named by PART_NAMES; None without one.
 
-    `whole_ns` is their sum, and `lost_ns` what of it the kernel and the machine had. `facts` are
+    `whole_ns` is their sum, and `lost_ns` what others had of it. `facts` are
     what else is known, by name. The rows under "others" and "unknown" have no name of a task.
     """
 
@@ -122,7 +122,7 @@ def page_thread(thread: Thread) -> PageThread:
         name=printable(thread.name),
         time_ns=times_ns,
         whole_ns=sum(times_ns or ()),
-        lost_ns=0 if thread.time is None else kept_ns(thread.time),
+        lost_ns=lost_ns(thread),
         calls=tuple(_call(call) for call in _by_time(thread.syscalls)),
         intervals=_intervals(thread),
         takers=_takers(thread),

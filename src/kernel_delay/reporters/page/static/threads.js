@@ -15,7 +15,7 @@ function sumOf(row, states) {
 const COLUMNS = [
   { key: "name", title: "Thread", text: true, value: (row) => row.thread.name },
   { key: "bar", title: "Where its time went" },
-  { key: "lost", title: "Lost", hint: "in the kernel and interrupts, or ready without a CPU, throttled or frozen", ns: (row) => row.thread.lost_ns },
+  { key: "lost", title: "Lost", hint: "what others had: the kernel, interrupts, other tasks, quotas, freezers, stops, owners of locks", ns: (row) => row.thread.lost_ns },
   { key: "user", title: "User", ns: (row) => row.sums.user },
   { key: "kernel", title: "Kernel", ns: (row) => row.sums.kernel },
   { key: "irq", title: "IRQ", hint: "hard and soft interrupts", ns: (row) => row.sums.irq },
