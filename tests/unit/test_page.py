@@ -121,7 +121,7 @@ def test_parts_of_each_thread_add_up_to_its_account() -> None:
     assert revalidator["user"] == 250_000_000
     assert revalidator["kernel, page faults"] == 4_000_000
     assert revalidator["ready, preempted"] == 80_000_000
-    assert page["threads"][0]["lost_ns"] == 138_000_000
+    assert page["threads"][0]["lost_ns"] == 155_700_000  # 17.7 ms of it waits for a lock
 
 
 def test_a_call_has_its_split_and_percentiles() -> None:
