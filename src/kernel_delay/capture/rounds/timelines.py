@@ -3,22 +3,21 @@
 The other side is bpf/timeline.h.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.records import FreeList
-from kernel_delay.capture.threads import stacks_in
+from kernel_delay.capture.threads import sleep_reasons_in
 from kernel_delay.capture.threads.epochs import ThreadRecords
-from kernel_delay.capture.threads.thread_stats import hard_irq_name
+from kernel_delay.capture.threads.thread_stats import hard_irq_names
 from kernel_delay.capture.timeline._timeline import ffi, lib
 from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of
 from kernel_delay.loader._records import ffi as records_ffi
 from kernel_delay.loader._records import lib as records
-from kernel_delay.model import SleepReason, Slice
+from kernel_delay.model import Slice
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import RoundNotice
@@ -68,14 +67,10 @@ class RoundTimelines:
         taken = ffi.new("struct taken_timeline *")
         if lib.round_timeline_show(kept, notice.start_ns, notice.stop_ns, last, taken):
             raise MemoryError
-        names = ThreadNames(notice.tid, False, _interrupts(parts))
-        slices = Slices(memory_of(taken.slices, taken.count), [names], self._reasons())
+        names = ThreadNames(notice.tid, False, hard_irq_names(parts.hard_irqs))
+        reasons = sleep_reasons_in(self._sleep_stacks())
+        slices = Slices(memory_of(taken.slices, taken.count), [names], reasons)
         return TimelineOfRound(slices, max(0, own.reported - self._room))
-
-    def _reasons(self) -> dict[int, SleepReason]:
-        """What was slept for in each place where a thread did."""
-        reported = self._sleep_stacks().decode(errors="backslashreplace")
-        return {place: sleep_reason(names) for place, names in stacks_in(reported)}
 
     def free(self, numbers: Collection[int]) -> None:
         """Let the programs have these for other threads."""
@@ -91,7 +86,3 @@ class RoundTimelines:
         used = range(min(self._freed.head() + 1, self._count))
         taken = (self._rounds[slot] for slot in used if self._rounds[slot].number)
         return [own.number for own in taken if own.thread <= newest and own.thread not in living]
-
-
-def _interrupts(parts: ThreadRecords) -> Mapping[int, str]:
-    return {record.action & 0xFFFFFFFF: hard_irq_name(record) for record in parts.hard_irqs}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from kernel_delay.model import Lost
+from kernel_delay.analysis.sleep_reasons import sleep_reason
+from kernel_delay.model import Lost, SleepReason
 
 if TYPE_CHECKING:
     from kernel_delay.loader._records import ControlPointer
@@ -90,6 +91,12 @@ class SleepStacks:
     def waker(self, place: int) -> WakerStack:
         """Return from where a struct sleep_record's waker woke; empty where it is not known."""
         return self._name_waker(place) if place else WakerStack()
+
+
+def sleep_reasons_in(written: bytes) -> dict[int, SleepReason]:
+    """Return what was slept for in each place, of what name_sleep_stacks() in the kernel wrote."""
+    text = written.decode(errors="backslashreplace")
+    return {place: sleep_reason(names) for place, names in stacks_in(text)}
 
 
 def stacks_in(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:

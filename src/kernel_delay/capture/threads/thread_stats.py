@@ -1,7 +1,7 @@
 """From one thread's records of one window to what a Sample says of it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -236,6 +236,11 @@ def syscall_of(id_: int) -> Syscall:
     (arch/x86/entry/common.c:do_syscall_64()).
     """
     return syscall(int(ffi.cast("int32_t", id_)), compat=bool(id_ & lib.COMPAT_SYSCALL))
+
+
+def hard_irq_names(records: "Iterable[HardIrqRecord]") -> dict[int, str]:
+    """Return what each interrupt of these is called, by its number in a timeline."""
+    return {record.action & 0xFFFFFFFF: hard_irq_name(record) for record in records}
 
 
 def hard_irq_name(record: "HardIrqRecord") -> str:

@@ -5,18 +5,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.threads import stacks_in
+from kernel_delay.capture.threads import sleep_reasons_in
 from kernel_delay.capture.threads.accounts import ThreadAccount
 from kernel_delay.capture.threads.counting import MODES, STATES
-from kernel_delay.capture.threads.thread_stats import hard_irq_name
+from kernel_delay.capture.threads.thread_stats import hard_irq_names
 from kernel_delay.capture.timeline._timeline import ffi, lib
 from kernel_delay.capture.timeline.slices import Slices, ThreadNames, memory_of
 from kernel_delay.capture.windows import NEVER_NS
 from kernel_delay.errors import UnavailableError
 from kernel_delay.loader._records import lib as records
-from kernel_delay.model import Lost, SleepReason
+from kernel_delay.model import Lost
 
 if TYPE_CHECKING:
     from kernel_delay.capture.timeline._timeline import LastSlices
@@ -61,7 +60,8 @@ class TimelineStore:
         if lib.timeline_store_take(self._store, start_ns, stop_ns, last, len(known), taken):
             raise MemoryError
         memory = memory_of(taken.slices, taken.count)
-        slices = Slices(memory, [*map(_names, known)], self._reasons())
+        reasons = sleep_reasons_in(self._programs.sleep_stacks())
+        slices = Slices(memory, [*map(_names, known)], reasons)
         return TimelineOfWindow(
             slices,
             Lost(
@@ -70,11 +70,6 @@ class TimelineStore:
                 timeline_modes=taken.lost[records.SLICE_OF_MODE],
             ),
         )
-
-    def _reasons(self) -> dict[int, SleepReason]:
-        """What was slept for in each place where a thread did."""
-        reported = self._programs.sleep_stacks().decode(errors="backslashreplace")
-        return {place: sleep_reason(names) for place, names in stacks_in(reported)}
 
     def discard(self, stop_ns: int) -> None:
         """Forget the slices of the windows until `stop_ns`, which must be over."""
@@ -90,9 +85,7 @@ def _identity(account: ThreadAccount) -> int:
 
 
 def _names(account: ThreadAccount) -> ThreadNames:
-    interrupts = {
-        record.action & 0xFFFFFFFF: hard_irq_name(record) for record in account.parts.hard_irqs
-    }
+    interrupts = hard_irq_names(account.parts.hard_irqs)
     name = account.name
     return ThreadNames(name.tid, name.kernel_worker, interrupts, name.process)
 
