@@ -25,6 +25,7 @@ HANGS_S = 400.0
 
 # Load that a test starts lasts until the test ends it, or if it can't, no longer than this.
 LASTS_S = 3600.0
+LASTS_NS = int(LASTS_S * 1e9)
 
 
 def compile_workload(name: str, *flags: str, compat: bool = False) -> Path:

@@ -5,17 +5,14 @@
  * Tells who answers, or why this kernel refuses.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "workload.h"
@@ -72,12 +69,10 @@ static void ask_supervisor(void)
 	pid_t self = getpid(), supervisor;
 
 	require(!pipe(ready), "pipe");
-	supervisor = fork();
-	require(supervisor >= 0, "fork");
+	supervisor = fork_child();
 	if (!supervisor) {
 		int number;
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_NAME, "supervisor");
 		require(read(ready[0], &number, sizeof(number)) == sizeof(number), "read");
 		supervise(self, number);
@@ -88,6 +83,8 @@ static void ask_supervisor(void)
 	if (listener < 0)
 		refused("seccomp");
 	require(write(ready[1], &listener, sizeof(listener)) == sizeof(listener), "write");
+	/* The supervisor has its name and the listener once it has answered. */
+	syscall(SYS_getppid);
 	answer("{\"by\": %d}", supervisor);
 	for (;;)
 		syscall(SYS_getppid);

@@ -11,7 +11,6 @@
  * writes every HOLD_US), cpu (has HOLD_US of CPU time, on CPU alone).
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -34,7 +33,8 @@ static const char *lock, *hold;
 static int64_t hold_ns;
 static const char *where;
 static int feed[2];
-static atomic_int owner_tid, middle_tid;
+static pid_t owner_tid, middle_tid;
+static pthread_barrier_t in_place;
 
 static pthread_mutex_t mutex, inner = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -118,6 +118,7 @@ static void do_hold(void)
 static void *feeder(void *unused)
 {
 	pthread_setname_np(pthread_self(), "feeder");
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		sleep_ns(hold_ns);
 		require(write(feed[1], "", 1) == 1, "write");
@@ -188,6 +189,7 @@ static void *owner(void *unused)
 	if (is(hold, "cpu"))
 		run_on(atoi(where));
 	owner_tid = gettid();
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		own();
 		sleep_ns(is(lock, "queue") ? OWNER_GAP_NS : GAP_NS);
@@ -198,6 +200,7 @@ static void *owner(void *unused)
 static void *quick(void *unused)
 {
 	pthread_setname_np(pthread_self(), "quick");
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		pthread_mutex_lock(&mutex);
 		spin_ns(QUICK_NS);
@@ -211,6 +214,7 @@ static void *middle(void *unused)
 {
 	pthread_setname_np(pthread_self(), "middle");
 	middle_tid = gettid();
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		pthread_mutex_lock(&mutex);
 		pthread_mutex_lock(&inner);
@@ -237,6 +241,8 @@ int main(int argc, char **argv)
 	pthread_mutex_init(&mutex, &attributes);
 	sem_init(&semaphore, 0, 0);
 	require(!pipe(feed), "pipe");
+	pthread_barrier_init(&in_place, NULL,
+			     2 + is(hold, "pipe") + is(lock, "chain") + is(lock, "queue"));
 	if (is(hold, "pipe"))
 		start_thread(feeder, NULL);
 	start_thread(owner, NULL);
@@ -244,8 +250,7 @@ int main(int argc, char **argv)
 		start_thread(middle, NULL);
 	if (is(lock, "queue"))
 		start_thread(quick, NULL);
-	while (!owner_tid || (is(lock, "chain") && !middle_tid))
-		sleep_ns(GAP_NS);
+	pthread_barrier_wait(&in_place);
 	answer("{\"owner\": %d, \"middle\": %d}", owner_tid, middle_tid);
 	for (;;) {
 		want();

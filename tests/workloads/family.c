@@ -7,8 +7,6 @@
  */
 #include "workload.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define GRANDCHILD_CALLS 1000
@@ -41,7 +39,6 @@ static void be_the_elder(int reported, int answers)
 	pid_t pid;
 	char byte;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (read(reported, &byte, 1) == 1) {
 		pid = forked();
 		if (!pid) {
@@ -64,7 +61,7 @@ int main(int argc, char **argv)
 
 	require(count <= MOST_CHILDREN, "too many children");
 	require(!pipe(reported) && !pipe(answers), "pipe");
-	elder = forked();
+	elder = fork_child();
 	if (!elder)
 		be_the_elder(reported[0], answers[1]);
 	answer("{\"elder\": %d}", elder);

@@ -8,7 +8,6 @@
  */
 #include "workload.h"
 
-#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

@@ -15,10 +15,12 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t in_place;
 static volatile long packets;
 
 static void *wait_for_work(void *unused)
 {
+	pthread_barrier_wait(&in_place);
 	pthread_mutex_lock(&mutex);
 	for (;;)
 		pthread_cond_wait(&work, &mutex);
@@ -27,6 +29,7 @@ static void *wait_for_work(void *unused)
 
 static void *rest(void *unused)
 {
+	pthread_barrier_wait(&in_place);
 	for (;;)
 		sleep_ns(LONG_NS);
 	return unused;
@@ -39,6 +42,7 @@ static void *poll_by_calls(void *unused)
 
 	require(port >= 0, "socket");
 	pthread_setname_np(pthread_self(), "pmd-c01/id:1");
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		if (recv(port, packet, sizeof(packet), MSG_DONTWAIT) > 0)
 			packets++;
@@ -50,6 +54,7 @@ static void *poll_by_calls(void *unused)
 static void *poll_ports(void *unused)
 {
 	pthread_setname_np(pthread_self(), "pmd-c01/id:1");
+	pthread_barrier_wait(&in_place);
 	for (;;)
 		packets++;
 	return unused;
@@ -66,8 +71,11 @@ int main(int argc, char **argv)
 		body = strcmp(argv[1], "pmd") ? poll_by_calls : poll_ports;
 		pthread_setname_np(pthread_self(), "ovs-vswitchd");
 	}
+	pthread_barrier_init(&in_place, NULL, atoi(argv[2]) + 1);
 	for (int thread = 0; thread < atoi(argv[2]); thread++)
 		start_thread(body, NULL);
+	pthread_barrier_wait(&in_place);
 	answer("{}");
-	rest(NULL);
+	for (;;)
+		sleep_ns(LONG_NS);
 }

@@ -11,7 +11,6 @@
 #include "workload.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -25,23 +24,6 @@ static volatile struct shared {
 
 static void ignore(int number)
 {
-}
-
-/* Until the parent sleeps: in its poll. */
-static void wait_for_sleep(pid_t parent)
-{
-	char path[64], stat[512], *state;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)parent);
-	do {
-		FILE *file = fopen(path, "r");
-		size_t length = fread(stat, 1, sizeof(stat) - 1, file);
-
-		fclose(file);
-		stat[length] = '\0';
-		state = strrchr(stat, ')');
-		sleep_ns(1000000);
-	} while (!state || state[2] != 'S');
 }
 
 static void stop(pid_t parent, int64_t length_ns)
@@ -60,7 +42,7 @@ static void keep(pid_t parent, const char *what, int64_t length_ns)
 	while (!shared->parent_is_there)
 		sleep_ns(1000000);
 	if (!strcmp(what, "wait"))
-		wait_for_sleep(parent);
+		wait_for_state(parent, "S"); /* in its poll */
 	if (!strcmp(what, "preempted"))
 		spin_ns(length_ns);
 	else
@@ -109,7 +91,7 @@ int main(int argc, char **argv)
 	run_on_one();
 	answer("{}");
 	wait_for_line();
-	if (!fork())
+	if (!fork_child())
 		keep(parent, what, length_ns);
 	before_ns = now_ns();
 	if (waits)

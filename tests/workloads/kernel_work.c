@@ -7,7 +7,6 @@
  * hot_function).
  */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,6 +21,7 @@
 #define SIGNAL_EVERY_NS 5000
 
 static volatile long sink;
+static pthread_barrier_t in_place;
 
 void hot_function(long value);
 
@@ -59,6 +59,7 @@ static void keep_mapping(void)
 static void *protect(void *area)
 {
 	pthread_setname_np(pthread_self(), "protector");
+	pthread_barrier_wait(&in_place);
 	for (;;) {
 		mprotect(area, LARGE, PROT_READ);
 		mprotect(area, LARGE, PROT_READ | PROT_WRITE);
@@ -72,7 +73,10 @@ static void want_address_space(void)
 	unsigned char found;
 
 	touch(area, LARGE);
+	pthread_barrier_init(&in_place, NULL, 2);
 	start_thread(protect, area);
+	pthread_barrier_wait(&in_place);
+	answer("{}");
 	for (;;)
 		mincore(page, 4096, &found);
 }
@@ -127,6 +131,8 @@ int main(int argc, char **argv)
 	struct stat found;
 
 	pthread_setname_np(pthread_self(), "victim");
+	if (!strcmp(what, "mincore"))
+		want_address_space();
 	answer("{}");
 	if (!strcmp(what, "signals"))
 		signal_storm();
@@ -134,8 +140,6 @@ int main(int argc, char **argv)
 		fresh();
 	if (!strcmp(what, "maps"))
 		keep_mapping();
-	if (!strcmp(what, "mincore"))
-		want_address_space();
 	for (;;) {
 		if (!strcmp(what, "getppid"))
 			syscall(SYS_getppid);

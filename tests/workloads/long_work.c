@@ -6,7 +6,6 @@
  */
 #include "workload.h"
 
-#include <fcntl.h>
 #include <poll.h>
 
 #define SLEPT_NS 2000000

@@ -6,7 +6,6 @@
  */
 #include "workload.h"
 
-#include <sys/prctl.h>
 
 #define MOST 256
 

@@ -15,7 +15,6 @@
 
 #include <linux/io_uring.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -65,18 +64,7 @@ static void work(int number)
 /* A signal for the first thread, as soon as that sleeps: in its poll. */
 static void *interrupt(void *first)
 {
-	char path[64], stat[512], *state;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
-	do {
-		FILE *file = fopen(path, "r");
-		size_t length = fread(stat, 1, sizeof(stat) - 1, file);
-
-		fclose(file);
-		stat[length] = '\0';
-		state = strrchr(stat, ')');
-		sleep_ns(1000000);
-	} while (!state || state[2] != 'S');
+	wait_for_state(getpid(), "S");
 	pthread_kill((pthread_t)first, SIGALRM);
 	return NULL;
 }
@@ -108,7 +96,7 @@ static void *end_in_a_round(void *work_ns)
 
 static void fork_and_wait(int64_t work_ns)
 {
-	pid_t child = fork();
+	pid_t child = fork_child();
 
 	if (!child) {
 		spin_ns(work_ns);

@@ -16,7 +16,6 @@
 #include "workload.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -51,7 +50,7 @@ static void *compete(void *argument)
 
 static pid_t start_child(int files)
 {
-	pid_t child = fork();
+	pid_t child = fork_child();
 	char byte = 0;
 
 	if (child)

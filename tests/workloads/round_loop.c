@@ -47,9 +47,9 @@ int main(int argc, char **argv)
 	if (argc < 3 || count > MOST_THREADS)
 		return 1;
 	long_ns = atoll(argv[2]) * 1000000;
-	answer("{}");
 	for (int i = 0; i < count; i++)
-		pthread_create(&threads[i], NULL, loop, (void *)((int64_t)EACH_NS / count * i));
+		threads[i] = start_thread(loop, (void *)((int64_t)EACH_NS / count * i));
+	answer("{}");
 	wait_for_line();
 	atomic_store(&stop, 1);
 	for (int i = 0; i < count; i++)

@@ -5,7 +5,6 @@
  */
 #include "workload.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 extern char __executable_start[];

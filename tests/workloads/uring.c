@@ -9,7 +9,6 @@
  */
 #include "workload.h"
 
-#include <fcntl.h>
 #include <linux/io_uring.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -77,14 +76,15 @@ int main(int argc, char **argv)
 		params.sq_thread_idle = work_ns / 1000000;
 	}
 	ring = syscall(SYS_io_uring_setup, ENTRIES, &params);
-	answer("{\"there\": %s}", ring < 0 ? "false" : "true");
-	if (ring < 0)
+	if (ring < 0) {
+		answer("{\"there\": false}");
 		return 0;
+	}
 	submitted = map(params.sq_off.array + params.sq_entries * sizeof(int), IORING_OFF_SQ_RING);
 	completed = map(params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe),
 			IORING_OFF_CQ_RING);
 	requests = map(params.sq_entries * sizeof(*requests), IORING_OFF_SQES);
-
+	answer("{\"there\": true}");
 	while (reader)
 		read_some(file, buffer, 0);
 	wait_for_line();

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * waits KIND COUNT LENGTH_NS: waits that often for another process, which ends each wait after
- * so long; for clock, for none. Tells that process's id, 0 for none, and answers with how long
- * the waits took, seen from outside.
+ * waits KIND COUNT LENGTH_NS: waits that often for another process, which ends each wait so long
+ * after it sees that this one sleeps; for clock, for none. Tells that process's id, 0 for none, and
+ * answers with how long the waits took, seen from outside.
  *
  * KIND: clock, pipe, flock, fcntl, futex, child, vfork, or away: a pipe, on another CPU than the
  * other process.
  */
 #include "workload.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 static const char *kind;
 static int64_t length_ns;
 static int requests[2], replies[2], file, others_file;
 static uint32_t *word;
+static pid_t waiter;
 
 static bool is(const char *name)
 {
@@ -55,18 +53,24 @@ static bool is_file_lock(void)
 	return is("flock") || is("fcntl");
 }
 
+/* A while after the waiter sleeps: on a busy machine it may have no CPU before. */
+static void sleep_beside_waiter(void)
+{
+	wait_for_state(waiter, "SD");
+	sleep_ns(length_ns);
+}
+
 /* The other process: on each request it ends a wait, after a while. */
 static void end_waits(void)
 {
 	file = others_file;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
 		take_byte(requests);
 		if (is_file_lock()) {
 			set_file_lock(F_WRLCK);
 			send_byte(replies);
 		}
-		sleep_ns(length_ns);
+		sleep_beside_waiter();
 		if (is_file_lock()) {
 			set_file_lock(F_UNLCK);
 		} else if (is("futex")) {
@@ -84,7 +88,7 @@ static void wait_for_child(void)
 
 	require(child >= 0, "fork");
 	if (!child) {
-		sleep_ns(length_ns);
+		sleep_beside_waiter();
 		_exit(0);
 	}
 	require(waitpid(child, NULL, 0) == child, "waitpid");
@@ -122,6 +126,7 @@ int main(int argc, char **argv)
 
 	kind = argv[1];
 	length_ns = atoll(argv[3]);
+	waiter = getpid();
 	word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	file = mkstemp(path);
 	/* A lock is an open file's, which children share: each process has its own. */
@@ -131,7 +136,7 @@ int main(int argc, char **argv)
 		"waits");
 	unlink(path);
 	if (!is("clock") && !is("child") && !is("vfork")) {
-		other = fork();
+		other = fork_child();
 		if (!other) {
 			run_on(0);
 			end_waits();

@@ -10,14 +10,17 @@
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,6 +101,42 @@ static inline pthread_t start_thread(void *(*body)(void *), void *argument)
 	require(!errno, "pthread_create");
 	pthread_attr_destroy(&attributes);
 	return thread;
+}
+
+/* A child that ends with this process, also where that ends before the child asks for it. */
+static inline pid_t fork_child(void)
+{
+	pid_t parent = getpid(), child = fork();
+
+	require(child >= 0, "fork");
+	if (child)
+		return child;
+	require(!prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
+	if (getppid() != parent)
+		_exit(0);
+	return 0;
+}
+
+/* Waits until a thread has one of these @states, the letter behind its name in /proc/TID/stat. */
+static inline void wait_for_state(pid_t tid, const char *states)
+{
+	char path[32], stat[512], *name_end;
+	ssize_t length;
+	int file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
+	for (;;) {
+		file = open(path, O_RDONLY | O_CLOEXEC);
+		require(file >= 0, path);
+		length = read(file, stat, sizeof(stat) - 1);
+		require(length > 0, path);
+		close(file);
+		stat[length] = '\0';
+		name_end = strrchr(stat, ')');
+		if (strchr(states, name_end[2]))
+			return;
+		sleep_ns(100000);
+	}
 }
 
 /* One write(2) a line. */

@@ -18,7 +18,7 @@ from tests.emulation import is_emulated
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
 from tests.integration.oracles import StartBpftrace, StartPerfStat
-from tests.workload import wait_until
+from tests.workload import LASTS_NS, wait_until
 
 MS = 1_000_000
 
@@ -178,23 +178,31 @@ def test_bpftrace_says_the_same_of_ten_thousand_waits(
     start_capture: StartCapture,
 ) -> None:
     workload = start_workload("waits", kind, count, 300_000)
+    workload.parked()
+    slept = workload.slept(workload.pid)
     bpftrace = start_bpftrace(OFF_WAKE_TIME.replace("TID", str(workload.pid)))
     capture = start_capture(workload.pid)
     capture.wait_until_open()
     workload.ask()
     workload.parked()
-    measured = thread(capture.end(), workload.pid)
+    sample = capture.end()
     traced = bpftrace.end()
+    slept = workload.slept(workload.pid) - slept
+    measured = thread(sample, workload.pid)
     asleep(measured)
     waker = workload.ready["waker"]
     theirs_count, theirs_ns = traced["@count"][str(waker)], traced["@ns"][str(waker)]
     ours = [each for each in wakers_of(list(measured.sleeps)) if each.tid == waker]
+    ours_count, ours_ns = (sum(of) for of in zip(*((w.count, w.ns) for w in ours), strict=True))
     assert reasons(traced["@where"]) == {"futex" if kind == "futex" else "pipe"}
-    assert theirs_count > MOST * count
-    assert abs(sum(each.count for each in ours) - theirs_count) <= (1 - MOST) * theirs_count
+    # The kernel's own count of its sleeps: bpftrace misses some, and does not say so.
+    assert slept > MOST * count
+    missed = sample.lost.missed_switches, slept - sum(traced["@count"].values())
+    assert abs(ours_count - theirs_count) <= (1 - MOST) * theirs_count + max(missed)
+    longest_ns = max(sleep.max_ns for sleep in measured.sleeps)
     # One reads the clock after the other: an emulated CPU takes microseconds in between.
     apart = (1 - MOST) * (3 if is_emulated() else 1)
-    assert abs(sum(each.ns for each in ours) - theirs_ns) <= apart * theirs_ns
+    assert abs(ours_ns - theirs_ns) <= apart * theirs_ns + max(missed) * longest_ns
 
 
 def test_an_interrupt_is_not_the_task_that_it_interrupts(
@@ -202,7 +210,7 @@ def test_an_interrupt_is_not_the_task_that_it_interrupts(
 ) -> None:
     """A busy task on the same CPU, in its own code, is there whenever the timer is."""
     cpu = 0
-    spin = start_workload("spin", cpu, 60_000 * MS, within=("taskset", "-c", str(cpu)))
+    spin = start_workload("spin", cpu, LASTS_NS, within=("taskset", "-c", str(cpu)))
     spin.send()
     workload = start_workload("waits", "clock", 50, 2 * MS, within=("taskset", "-c", str(cpu)))
     sample, _ = measure(workload)
