@@ -14,14 +14,14 @@ from kernel_delay.model import Sample, Thread
 from tests import commands
 from tests.integration.capture.workload import Workload
 from tests.system_calls import syscall_number
-from tests.workload import HANGS_S, wait_until, youngest_descendant
+from tests.workload import HANGS_S, LASTS_S, wait_until, youngest_descendant
 
 # The command waits for the window's end in poll(2), which some architectures
 # have as ppoll(2) only; before, it polls nothing.
 WAITS = {str(syscall_number(name)) for name in ("poll", "ppoll")}
 
 # Longer than any test: such a window is ended by SIGINT.
-UNTIL_ENDED_S = "600"
+UNTIL_ENDED_S = str(LASTS_S)
 
 
 class Capture:

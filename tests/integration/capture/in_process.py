@@ -15,6 +15,7 @@ from kernel_delay.capture.windows import LONGEST_LEAD_NS
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 from tests.emulation import is_emulated
+from tests.workload import LASTS_NS
 
 Value = TypeVar("Value")
 
@@ -56,6 +57,17 @@ def interrupting(work: Callable[[], None]) -> Iterator[threading.Thread]:
     assert not failures
 
 
+def once_open(worker: threading.Thread) -> Callable[[int], None]:
+    """What starts the worker, for on_open, at the first window: it works when that is open."""
+
+    def start(epoch: int) -> None:
+        if worker.ident is None:
+            time.sleep(LONGEST_LEAD_NS / 1e9)
+            worker.start()
+
+    return start
+
+
 class Timed(NamedTuple):
     """A Sample, and how far from its window's boundaries what is read there was read at most."""
 
@@ -71,7 +83,7 @@ class Timed(NamedTuple):
 
 def timed(pid: int, work: Callable[[], None], *, timeline: bool = False) -> Timed:
     """Capture from before `work` begins until it is done."""
-    plan = WindowPlan(sample_time_ns=60 * 10**9)
+    plan = WindowPlan(sample_time_ns=LASTS_NS)
     opened_ns: list[int] = []
     with before_others(), interrupting(work) as worker:
 

@@ -16,7 +16,7 @@ from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.test_thread_times import check, time_of
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.integration.oracles import StartBpftrace
-from tests.workload import wait_until
+from tests.workload import LASTS_NS, wait_until
 
 CPUS = sorted(os.sched_getaffinity(0))
 CPU = CPUS[-1]
@@ -25,9 +25,6 @@ MS = 1_000_000
 
 # Two switches, with our programs in them; an emulated CPU takes ten times as long.
 SWITCHES_NS = 400_000 if is_emulated() else 40_000
-
-# Beyond the end of any capture here, also on a busy machine.
-LONG_NS = 60_000 * MS
 
 # What of a thread's waits each task had, from the same tracepoints, by adding up slice
 # after slice. Who was taken to run is right if the CPU's next switch is from that task, and is its
@@ -159,9 +156,9 @@ def test_a_ticker_has_what_it_ran_and_no_more(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     duties = [word for run, sleep in HOGS_AND_A_TICKER for word in (0, run * 1000, sleep * 1000)]
-    others = start_workload("duty", CPU, LONG_NS, *duties)
+    others = start_workload("duty", CPU, LASTS_NS, *duties)
     others.send()
-    target = start_workload("spin", CPU, LONG_NS)
+    target = start_workload("spin", CPU, LASTS_NS)
     target.send()
     *hogs, ticker = others.ready["tids"]
     before, stolen_before_ns = others.schedstat(ticker), stolen_ns()
@@ -179,10 +176,10 @@ def test_real_time_hog_is_named_in_windows_without_switches(
 ) -> None:
     if len(CPUS) < 2:
         pytest.skip("it would keep the capture from the only CPU")
-    target = start_workload("spin", CPU, LONG_NS)
+    target = start_workload("spin", CPU, LASTS_NS)
     # Now and then the other one preempts it: a machine may keep a switch from all programs, and
     # then it is not known until the next one who has the CPU.
-    hog = start_workload("duty", CPU, LONG_NS, 50, 100_000, 0, 60, 100_000, 150 * MS)
+    hog = start_workload("duty", CPU, LASTS_NS, 50, 100_000, 0, 60, 100_000, 150 * MS)
     target.ask()
     hog.send()
     options = ("--sample-count", "30", "--sample-interval", "0.01")
@@ -205,8 +202,8 @@ def test_tasks_that_take_turns_have_the_same_wait(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     """However many slices of a wait a task had, that was one wait."""
-    hogs = start_workload("duty", CPU, LONG_NS, 0, MS, 0, 0, MS, 0)
-    target = start_workload("spin", CPU, LONG_NS)
+    hogs = start_workload("duty", CPU, LASTS_NS, 0, MS, 0, 0, MS, 0)
+    target = start_workload("spin", CPU, LASTS_NS)
     # Seldom enough that others take turns in each of its waits, and often enough to have some.
     os.setpriority(os.PRIO_PROCESS, target.pid, 10)
     hogs.send()
@@ -231,10 +228,10 @@ def test_a_wait_goes_on_at_another_cpu(
         pytest.skip("there is no other CPU")
     here, there = CPUS[-2:]
     hogs = {
-        cpu: [start_workload("duty", cpu, LONG_NS, 0, MS, 0) for _ in range(2)]
+        cpu: [start_workload("duty", cpu, LASTS_NS, 0, MS, 0) for _ in range(2)]
         for cpu in (here, there)
     }
-    target = start_workload("spin", here, LONG_NS)
+    target = start_workload("spin", here, LASTS_NS)
     target.parked()
     bpftrace = start_bpftrace(replay(target.pid))
     capture = start_capture(target.pid)
@@ -283,8 +280,8 @@ def test_waits_across_window_edges_are_charged_to_both_windows(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     duties = [word for run, sleep in HOGS_AND_A_TICKER for word in (0, run * 1000, sleep * 1000)]
-    start_workload("duty", CPU, LONG_NS, *duties).send()
-    target = start_workload("busy", CPU, LONG_NS, 2, 2)
+    start_workload("duty", CPU, LASTS_NS, *duties).send()
+    target = start_workload("busy", CPU, LASTS_NS, 2, 2)
     target.send()
     options = ("--sample-count", "30", "--sample-interval", interval)
     samples = start_capture(target.pid, "0.011", options, BEFORE_OTHERS).samples()
@@ -326,7 +323,7 @@ def wait_until_asleep(workload: Workload) -> None:
 def test_a_lock_that_is_held_all_the_time(
     within: tuple[str, ...], start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("locks", 1, LONG_NS, within=within)
+    workload = start_workload("locks", 1, LASTS_NS, within=within)
     workload.send()
     wait_until(lambda: len(workload.tids()) == 2)
     wait_until_asleep(workload)
@@ -401,7 +398,7 @@ def test_what_looks_like_a_mutex_has_no_owner(
 def test_kernel_delay_is_marked_as_itself_among_cpu_takers(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     workload.ask()
     capture = start_capture(
         workload.pid, "0.3", ("--sample-count", "3"), ("taskset", "-c", str(CPU))

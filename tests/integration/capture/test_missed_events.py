@@ -31,7 +31,7 @@ from tests.integration.capture.test_thread_times import (
     time_of,
 )
 from tests.integration.capture.workload import StartWorkload, Workload
-from tests.workload import wait_until
+from tests.workload import LASTS_NS, wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
 
@@ -79,11 +79,11 @@ class Measured:
     """A window on a process, from construction to end()."""
 
     def __init__(self, pid: int, closing: ExitStack) -> None:
-        plan = Plan(WindowPlan(sample_time_ns=60_000 * MS))
+        plan = Plan(WindowPlan(sample_time_ns=LASTS_NS))
         self.programs = closing.enter_context(Holed((pid,), plan))
         self._windows = Windows(self.programs.control, lambda: None)
         self._collector = Collector(self.programs)
-        self._epoch = self._windows.open(60_000 * MS)
+        self._epoch = self._windows.open(LASTS_NS)
 
     def end(self, then: Callable[[], None] | None = None) -> Sample:
         """End it about now; before it is read have another begin, and do something in that."""
@@ -91,7 +91,7 @@ class Measured:
         start_ns, stop_ns = self._windows.boundaries(self._epoch)
         time.sleep(max(0, stop_ns - time.monotonic_ns()) / 1e9 + 0.001)
         if then is not None:
-            self._windows.open(60_000 * MS)
+            self._windows.open(LASTS_NS)
             then()
         threads = self._collector.collect(self._epoch, start_ns, stop_ns)
         now = datetime.datetime.now(datetime.UTC)
@@ -213,7 +213,7 @@ def arrivals(pid: int) -> int:
 def test_wait_is_known_if_getting_the_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 500 * MS)
     for process, priority in ((workload, 1), (taker, 2)):
         os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
@@ -240,8 +240,8 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
 def test_who_had_the_cpu_is_unknown_if_switches_of_others_were_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
-    first = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
+    first = start_workload("spin", CPU, LASTS_NS)
     second = start_workload("spin", CPU, 100 * MS)
     for priority, process in enumerate((workload, first, second), start=1):
         os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
@@ -294,7 +294,7 @@ def test_calls_fit_if_all_switches_were_missed(
 def test_running_thread_without_any_event_is_unaccounted(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     time.sleep(0.1)
     # A real-time thread is not taken off its CPU, which would tell.
@@ -321,7 +321,7 @@ def test_running_thread_without_any_event_is_unaccounted(
 def test_running_thread_is_detected_as_it_leaves_its_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 5 * MS)
     # No other leaves a CPU to it or takes it: the switch to the taker is what shows.
     for process, priority in ((workload, 1), (taker, 2)):
@@ -367,7 +367,7 @@ def test_sleep_is_unaccounted_if_leaving_the_cpu_was_missed(
 def test_stopped_thread_is_accounted_if_its_switch_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     # A real-time thread is not taken off its CPU before.
     os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
@@ -385,9 +385,9 @@ def test_stopped_thread_is_accounted_if_its_switch_was_missed(
 def test_switch_missed_until_the_next_window_is_accounted_for(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     # It has the CPU before: some kernels run no program at a switch from tasks of their own.
-    other = start_workload("spin", CPU, 60_000 * MS)
+    other = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     for process, priority in ((other, 1), (workload, 2)):
         os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
@@ -438,7 +438,7 @@ def test_a_call_that_was_not_seen_to_return(
 def test_call_is_unaccounted_if_its_return_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     # A real-time thread is not taken off its CPU, which would tell.
     os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
@@ -471,9 +471,9 @@ def context_switches() -> int:
 def test_task_with_the_cpu_is_known_after_a_missed_switch(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     os.sched_setscheduler(workload.pid, os.SCHED_IDLE, os.sched_param(0))
-    before, taker = (start_workload("spin", CPU, 600_000 * MS) for _ in range(2))
+    before, taker = (start_workload("spin", CPU, LASTS_NS) for _ in range(2))
     measured = Measured(workload.pid, closing)
     workload.send()
     wait_until(lambda: cpu_time_ns(workload.pid) > 1 * MS)
@@ -510,7 +510,7 @@ def test_task_with_the_cpu_is_known_after_a_missed_switch(
 def test_missed_return_is_detected_when_others_take_the_cpu(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 5 * MS)
     os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(2))
     measured = Measured(workload.pid, closing)
@@ -549,8 +549,8 @@ def stop(taker: Workload) -> None:
 def test_process_that_no_program_runs_beside_is_named(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 600_000 * MS)
-    taker = start_workload("spin", CPU, 600_000 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
+    taker = start_workload("spin", CPU, LASTS_NS)
     os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(1))
     let_run(taker, 1 * MS, taker.send)
     stop(taker)
@@ -605,8 +605,8 @@ def test_no_cpu_is_waited_for_when_nobody_waits(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
     """Or what others run there would be noted for ever."""
-    hog = start_workload("duty", CPU, 600_000 * MS, 0, MS, 0)
-    workload = start_workload("spin", CPU, 600_000 * MS)
+    hog = start_workload("duty", CPU, LASTS_NS, 0, MS, 0)
+    workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     hog.send()
     workload.send()

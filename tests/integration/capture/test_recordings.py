@@ -13,6 +13,7 @@ import pytest
 from kernel_delay.model import RecordingHeader, Sample
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from tests import commands
+from tests.workload import HANGS_S, wait_until
 
 # Two threads that make calls, one that sleeps.
 TARGET = """
@@ -130,12 +131,9 @@ def test_ctrl_c_and_the_process_end_are_reported(target: int, tmp_path: Path) ->
         process = commands.start(
             "capture", "-p", target, *endless, "-o", path, stdout=subprocess.DEVNULL, stderr=None
         )
-        size, deadline = 0, time.monotonic() + 60
-        while size < 2000 and time.monotonic() < deadline:
-            time.sleep(0.05)
-            size = path.stat().st_size if path.exists() else 0
+        wait_until(lambda: path.exists() and path.stat().st_size >= 2000, "some samples")
         process.send_signal(number)
-        process.wait(60)
+        process.wait(HANGS_S)
         with open_recording(path) as recording:
             reading = IntactRecords(recording)
             assert list(reading)

@@ -320,12 +320,15 @@ def work(begin, length):
     select.poll().poll(0)
     time.sleep(length)
     select.poll().poll(0)
+    over.wait()
     time.sleep(600)
 
 sys.stdin.readline()
-for each in json.loads(sys.argv[1]):
+rounds = json.loads(sys.argv[1])
+over = threading.Barrier(len(rounds) + 1)
+for each in rounds:
     threading.Thread(target=work, args=each, daemon=True).start()
-time.sleep(2)
+over.wait()
 print(flush=True)
 time.sleep(600)
 """

@@ -11,9 +11,7 @@ from tests.integration.capture.in_process import LONG_WINDOW_S, timed
 from tests.integration.capture.test_rounds import asked
 from tests.integration.capture.workload import StartWorkload, undisturbed
 from tests.needs import in_kernels_types
-
-# Beyond the end of any capture here, also on a busy machine.
-LONG_NS = 60_000_000_000
+from tests.workload import LASTS_NS
 
 pytestmark = pytest.mark.usefixtures("steal_clock")
 
@@ -42,7 +40,7 @@ def stolen_ns(cpu: int) -> int:
 
 def test_running_thread_has_the_steal_time_of_its_cpu(start_workload: StartWorkload) -> None:
     cpu = max(os.sched_getaffinity(0))
-    workload = start_workload("spin", cpu, LONG_NS, within=undisturbed())
+    workload = start_workload("spin", cpu, LASTS_NS, within=undisturbed())
     workload.ask()
     within: list[int] = []
 

@@ -21,7 +21,7 @@ from tests.integration.capture.scheduler_clock import (
 )
 from tests.integration.capture.workload import StartWorkload, known_syscall, undisturbed
 from tests.integration.oracles import StartBpftrace
-from tests.workload import wait_until
+from tests.workload import LASTS_NS, wait_until
 
 CPU = max(os.sched_getaffinity(0))
 
@@ -30,9 +30,6 @@ SHORT_NS = 300_000_000
 # Between two calls of a loop of them lies no more, also where the CPU is shared: what is missed
 # comes in clusters of 13 ms.
 CALLS_APART_NS = 30_000_000
-
-# Beyond the end of any capture here, also on a busy machine.
-LONG_NS = 60_000_000_000
 
 
 def time_of(measured: Thread) -> ThreadTime:
@@ -156,7 +153,7 @@ def test_the_parts_of_each_thread_are_the_window(
 def test_windows_that_follow_each_other_are_each_accounted_for(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("busy", CPU, LONG_NS, 1, 4)
+    workload = start_workload("busy", CPU, LASTS_NS, 1, 4)
     workload.send()
     options = ("--sample-count", "20", "--sample-interval", interval)
     samples = start_capture(workload.pid, "0.03", options).samples()
@@ -244,7 +241,7 @@ def waited_ns(pid: int) -> int:
 def test_a_thread_that_never_leaves_its_program(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("spin", CPU, LONG_NS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     workload.ask()
     outer_ns, outer_waited_ns = cpu_time_ns(workload.pid), waited_ns(workload.pid)
     capture = start_capture(workload.pid)
@@ -360,7 +357,7 @@ def test_who_had_the_lock(start_workload: StartWorkload, measure: Measure) -> No
 def test_without_accounting_there_are_the_tables_alone(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("busy", CPU, LONG_NS, 1, 1)
+    workload = start_workload("busy", CPU, LASTS_NS, 1, 1)
     workload.send()
     sample = start_capture(workload.pid, "3", ("--no-accounting",)).sample()
     assert sample.threads

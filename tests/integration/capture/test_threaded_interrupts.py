@@ -10,12 +10,12 @@ import pytest
 
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
+from tests.workload import LASTS_NS
 
 # 1 with CONFIG_PREEMPT_RT (kernel/ksysfs.c in the RT patches and from 6.12 on).
 REALTIME = Path("/sys/kernel/realtime")
 INTERRUPTS = Path("/proc/irq")
 CPU = 0
-LONG_NS = 600 * 10**9
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_handler_is_a_thread_that_takes_the_cpu(
         threading.Event().wait(0.5)
         if not any(ran_since(before).values()):
             pytest.skip("to open a file makes no interrupt here")
-        workload = start_workload("spin", CPU, LONG_NS)
+        workload = start_workload("spin", CPU, LASTS_NS)
         workload.ask()
         before = handlers()
         capture = start_capture(workload.pid)

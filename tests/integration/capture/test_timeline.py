@@ -16,6 +16,7 @@ from tests import commands
 from tests.integration.capture.captures import StartCapture, calls, thread
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
 from tests.perfetto_traces import drawn_on, read_trace, states_ns
+from tests.workload import LASTS_NS
 
 CPU = max(os.sched_getaffinity(0))
 
@@ -107,7 +108,7 @@ def test_slices_of_each_thread_add_up_to_its_account(
 def test_so_do_those_of_a_trace_that_others_read(
     measurable: None, start_workload: StartWorkload, tmp_path: Path
 ) -> None:
-    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload = start_workload("busy", CPU, LASTS_NS, 1, 4)
     workload.send()
     path, trace = tmp_path / "a.kdr", tmp_path / "a.trace"
     options = ("--sample-time", "0.1", *TIMELINE, "-o", path)
@@ -127,7 +128,7 @@ def test_so_do_those_of_a_trace_that_others_read(
 def test_so_do_those_of_windows_that_follow_each_other(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload = start_workload("busy", CPU, LASTS_NS, 1, 4)
     workload.send()
     options = ("--sample-count", "10", "--sample-interval", interval, *TIMELINE)
     samples = start_capture(workload.pid, "0.03", options).samples()
@@ -140,7 +141,7 @@ def test_interrupt_across_a_window_edge_is_in_both_windows(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     """Its part of the first is charged by what is told when it ends, in the second."""
-    workload = start_workload("filtered", CPU, 60_000_000_000, 120, within=("nice", "-n", "-10"))
+    workload = start_workload("filtered", CPU, LASTS_NS, 120, within=("nice", "-n", "-10"))
     workload.send()
     options = ("--sample-count", "40", "--sample-interval", "0", *TIMELINE)
     samples = start_capture(workload.pid, "0.01", options).samples()
@@ -164,7 +165,7 @@ def test_hard_irq_at_the_edge_of_a_soft_one(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     """One of some 300,000 has one between the clock and what notes its start or its end."""
-    workload = start_workload("filtered", CPU, 60_000_000_000, 0)
+    workload = start_workload("filtered", CPU, LASTS_NS, 0)
     workload.send()
     options = ("--sample-count", "10", "--sample-interval", "0", *TIMELINE)
     for sample in start_capture(workload.pid, "0.3", options).samples():
@@ -241,7 +242,7 @@ def test_a_wait_says_what_it_is_for(
 def test_a_thread_that_runs_throughout_is_on_a_cpu(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("spin", CPU, 60_000_000_000)
+    workload = start_workload("spin", CPU, LASTS_NS)
     workload.send()
     # Long enough for a tick, where the CPU has any.
     sample = start_capture(workload.pid, "0.5", TIMELINE).sample()
@@ -301,7 +302,7 @@ def test_what_finds_no_room_is_counted(
 def test_it_is_there_from_python(
     measurable: None, start_workload: StartWorkload, tmp_path: Path
 ) -> None:
-    workload = start_workload("busy", CPU, 60_000_000_000, 1, 4)
+    workload = start_workload("busy", CPU, LASTS_NS, 1, 4)
     workload.send()
     path = tmp_path / "a.kdr"
     recording = kernel_delay.record(path, workload.pid, seconds=0.05, samples=2, timeline=True)

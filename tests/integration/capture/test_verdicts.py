@@ -13,6 +13,7 @@ from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.test_thread_times import time_of
 from tests.integration.capture.workload import StartWorkload, undisturbed
+from tests.workload import LASTS_NS, LASTS_S
 
 CPU = max(os.sched_getaffinity(0))
 
@@ -20,9 +21,6 @@ LENGTH_NS = 400_000_000
 
 # So that what is to be read at a window's boundaries is read there: before undisturbed() workloads.
 BEFORE_OTHERS = ("chrt", "--rr", "2")
-
-# Beyond the end of any capture here, also on a busy machine.
-LONG_NS = 200_000_000_000
 
 # What is read at a window's boundaries is read within a twentieth of it: long enough for that.
 WINDOW_S = "20" if is_emulated() else "1"
@@ -35,9 +33,9 @@ def found(sample: Sample) -> dict[str, Finding]:
 def test_a_revalidator_starved_of_cpu(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("spin", CPU, LONG_NS, within=undisturbed())
+    workload = start_workload("spin", CPU, LASTS_NS, within=undisturbed())
     workload.ask()
-    with Competitor(CPU, seconds=60.0) as competitor:
+    with Competitor(CPU, seconds=LASTS_S) as competitor:
         subprocess.run([*undisturbed()[:2], "--pid", "1", str(competitor.pid)], check=True)
         sample = start_capture(workload.pid, "1").sample()
     finding = found(sample)["cpu_contention"]
@@ -50,7 +48,7 @@ def test_a_revalidator_starved_of_cpu(
 def test_a_revalidator_with_too_much_work(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
-    workload = start_workload("spin", CPU, LONG_NS, within=undisturbed())
+    workload = start_workload("spin", CPU, LASTS_NS, within=undisturbed())
     workload.ask()
     stolen_before_ns = stolen_ns()
     capture = start_capture(workload.pid, WINDOW_S, ("--sample-count", "2"), BEFORE_OTHERS)

@@ -21,7 +21,7 @@ from kernel_delay.metrics.families import FAMILIES
 from tests.commands import KERNEL_DELAY
 from tests.integration.capture.workload import StartWorkload, known_syscall
 from tests.otlp_receiver import Receiver, attributes
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -57,7 +57,7 @@ class Watching(NamedTuple):
 
     def scrape(self) -> Scrape:
         before_ns = time.monotonic_ns()
-        with urllib.request.urlopen(self.url, timeout=30) as answer:
+        with urllib.request.urlopen(self.url, timeout=HANGS_S) as answer:
             text = bytes(answer.read()).decode()
         return Scrape(before_ns, text, time.monotonic_ns())
 
@@ -83,7 +83,7 @@ def watching(pid: int, *options: str) -> Iterator[Watching]:
             yield Watching(process, found[1], errors)
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-            assert process.wait(60) in (0, 128 + signal.SIGINT)
+            assert process.wait(HANGS_S) in (0, 128 + signal.SIGINT)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -232,7 +232,7 @@ def test_otlp_receiver_gets_the_metrics_and_a_round_span(start_workload: StartWo
         options = ("--otlp", receiver.url, "--threshold", "0.2", "--no-stacks", "--count", "1")
         with watching(workload.pid, *options) as watch:
             workload.ask()
-            assert watch.process.wait(60) == 0
+            assert watch.process.wait(HANGS_S) == 0
         spans = receiver.spans()
         seconds = receiver.newest()["kernel_delay_thread_seconds"].sum.data_points
 

@@ -11,6 +11,7 @@ import pytest
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import StartCapture, calls
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall, undisturbed
+from tests.workload import LASTS_NS
 
 GETPPID = known_syscall("getppid")
 
@@ -49,7 +50,7 @@ def test_a_window_is_exact_while_all_cpus_are_busy(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     for cpu in os.sched_getaffinity(0):
-        start_workload("busy", cpu, 600_000_000_000, 2, 0).send()
+        start_workload("busy", cpu, LASTS_NS, 2, 0).send()
     workload = start_workload("clocked", within=undisturbed())
     workload.ask()
 
