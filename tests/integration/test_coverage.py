@@ -18,10 +18,9 @@ from lab.instance import OvsCommandError
 from tests.integration.capture.in_process import interrupting
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 from tests.watching.watch import samples_in, watch_of
-from tests.workload import HANGS_S
+from tests.workload import HANGS_S, LASTS_NS
 
 LONG_MS = 1050
-LONG_NS = 200 * 10**9
 BRIDGES = 3
 COUNTER = "bridge_reconfigure"
 
@@ -68,7 +67,7 @@ def sample_of(
     pid: int, rounds: LongRounds, work: Callable[[], None], *, packet_losses: bool
 ) -> Sample:
     options = SessionOptions(packet_losses=packet_losses, coverage=True)
-    plan = WindowPlan(sample_time_ns=LONG_NS)
+    plan = WindowPlan(sample_time_ns=LASTS_NS)
     with interrupting(work) as worker, Session(find_target(pid), plan, options) as session:
         # What was asked for as it began is answered by then.
         rounds.settle()

@@ -9,7 +9,6 @@ import re
 import signal
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,21 +20,21 @@ from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Finding, PacketLosses, Sample
+from kernel_delay.openvswitch import losses as losses_module
 from kernel_delay.openvswitch.losses import PACKET_SOCKETS, LossCounters
 from kernel_delay.openvswitch.losses.datapaths import NETLINK_GENERIC
 from lab.child import Child
 from lab.instance import Instance
 from tests.emulation import scaled
 from tests.integration import kernel_datapath
-from tests.integration.capture.in_process import interrupting
+from tests.integration.capture.in_process import interrupting, once_open
 from tests.integration.capture.test_watch_metrics import Scrape, watching
 from tests.integration.test_upcall_statistics import send_too_much
 from tests.system_calls import syscall_number
-from tests.workload import wait_until
+from tests.workload import HANGS_S, LASTS_NS, wait_until
 
 PACKETS = 50
 MANY_FLOWS = scaled(5_000)
-LONG_NS = 200 * 10**9
 CONNTRACK_MAX = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 
 # Subscribes to changes of links (RTMGRP_LINK), and does not read: "lo" goes up and down.
@@ -72,16 +71,26 @@ def bridge(request: pytest.FixtureRequest, root_user: None) -> Iterator[Instance
         yield ovs
 
 
-def sample_while(pid: int, work: Callable[[], None]) -> Sample:
-    """A judged Sample of a window that is over when the work is."""
-    plan = WindowPlan(sample_time_ns=LONG_NS)
-    options = SessionOptions(packet_losses=True)
-    with interrupting(work) as worker, Session(find_target(pid), plan, options) as session:
-        timer = threading.Timer(0.5, worker.start)
-        timer.start()
-        (sample,) = session.samples()
-        timer.join()
-        worker.join()
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open vSwitch's main thread may have to wait for a CPU before it answers."""
+    monkeypatch.setattr(losses_module, "ANSWERS_WITHIN_S", HANGS_S)
+
+
+def sample_while(process: Instance | Child, work: Callable[[], None]) -> Sample:
+    """A judged Sample of a window that is open before the work, and over when that is."""
+
+    def work_when_counted() -> None:
+        if isinstance(process, Instance):
+            # What it was asked before it has answered then.
+            process.appctl("version")
+        work()
+
+    plan = WindowPlan(sample_time_ns=LASTS_NS)
+    with interrupting(work_when_counted) as worker:
+        options = SessionOptions(packet_losses=True, on_open=once_open(worker))
+        with Session(find_target(process.pid), plan, options) as session:
+            (sample,) = session.samples()
     return judge(sample)
 
 
@@ -101,9 +110,9 @@ def found(sample: Sample, rule: str) -> Finding:
 def test_a_socket_that_overran_names_its_reader(measurable: None) -> None:
     reader = Child([sys.executable, "-c", LAZY_READER], own_network=True)
     try:
-        reader.expect("ready", 120)
+        reader.expect("ready", HANGS_S)
         command = "for _ in $(seq 10); do ip link set lo up; ip link set lo down; done"
-        sample = sample_while(reader.pid, lambda: reader.in_network(["sh", "-c", command]))
+        sample = sample_while(reader, lambda: reader.in_network(["sh", "-c", command]))
         (overrun,) = losses_of(sample).sockets
         assert overrun.protocol == "ROUTE"
         assert overrun.drops == _drops(reader.pid, overrun.inode) > 0
@@ -136,12 +145,12 @@ def test_a_flow_limit_that_is_reached_is_found(bridge: Instance) -> None:
 
         def send() -> None:
             """A packet at a time: a thread's counts are seen once it wakes up, a second later."""
-            deadline = time.monotonic() + 240
+            deadline = time.monotonic() + HANGS_S
             while hits(bridge) == before:
                 assert time.monotonic() < deadline
                 kernel_datapath.send(bridge, [next(packets) for _ in range(10)])
 
-        sample = sample_while(bridge.pid, send)
+        sample = sample_while(bridge, send)
     finally:
         bridge.appctl("revalidator/resume")
     count = losses_of(sample).events["upcall_flow_limit_hit"]
@@ -160,7 +169,7 @@ def flow_limit(ovs: Instance) -> int:
 def shrink_flow_limit(ovs: Instance) -> None:
     """A dump of flows takes over 1.3 s if the process stops amid it. It goes on with the next."""
     before = flow_limit(ovs)
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + HANGS_S
     while (limit := flow_limit(ovs)) >= before:
         assert time.monotonic() < deadline
         before = limit
@@ -173,7 +182,7 @@ def shrink_flow_limit(ovs: Instance) -> None:
 
 def test_a_flow_limit_that_shrank_is_a_remark(bridge: Instance) -> None:
     kernel_datapath.fill(bridge, MANY_FLOWS)
-    sample = sample_while(bridge.pid, lambda: shrink_flow_limit(bridge))
+    sample = sample_while(bridge, lambda: shrink_flow_limit(bridge))
     (limit,) = losses_of(sample).flow_limits
     assert limit.limit_before is not None
     assert limit.limit < limit.limit_before
@@ -188,7 +197,7 @@ def test_a_port_that_drops_is_named(bridge: Instance) -> None:
     (packet,) = kernel_datapath.packets(1, first=51_000, size=1300)
     command = [sys.executable, "-c", DROPPED, kernel_datapath.SENDER, str(PACKETS), packet.hex()]
     try:
-        sample = sample_while(bridge.pid, lambda: bridge.in_network(command))
+        sample = sample_while(bridge, lambda: bridge.in_network(command))
     finally:
         bridge.in_network(["ip", "link", "set", kernel_datapath.PORT, "mtu", "1500"])
     (datapath,) = losses_of(sample).datapaths
@@ -207,7 +216,7 @@ def test_metrics_have_limits_and_drops(bridge: Instance) -> None:
             before = watch.scrape()
             bridge.in_network(command)
             # What Open vSwitch had no time to answer is in the next.
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + HANGS_S
             while (count := _port_drops(watch.scrape()) - _port_drops(before)) < PACKETS:
                 assert time.monotonic() < deadline, count
             assert count == PACKETS
@@ -234,7 +243,7 @@ def skip_without_named_sockets(datapath: Instance) -> None:
 def test_lost_upcalls_name_the_handler_that_was_stopped(datapath: Instance) -> None:
     before = kernel_datapath.lost(datapath)
     packets = kernel_datapath.packets(PACKETS, first=52_000)
-    sample = sample_while(datapath.pid, lambda: send_too_much(datapath, packets))
+    sample = sample_while(datapath, lambda: send_too_much(datapath, packets))
     lost = kernel_datapath.lost(datapath) - before
     (counted,) = losses_of(sample).datapaths
     assert counted.lost == lost > 0
@@ -262,7 +271,7 @@ def test_port_of_netdev_names_packets_without_room(ovs: Instance, measurable: No
             finally:
                 os.kill(ovs.pid, signal.SIGCONT)
 
-        sample = sample_while(ovs.pid, flood)
+        sample = sample_while(ovs, flood)
         if losses_of(sample).unread:
             pytest.skip("this kernel shows no packet sockets: CONFIG_PACKET_DIAG")
         (overrun,) = losses_of(sample).port_overruns
@@ -311,7 +320,7 @@ def _polled_inodes(pid: int, tid: int) -> set[int]:
     """The inodes of sockets that a thread polls now, also by an epoll descriptor."""
     # One that was stopped goes on with restart_syscall(2), and has the same arguments.
     polls = [str(syscall_number(name)) for name in ("poll", "ppoll", "restart_syscall")]
-    deadline, words = time.monotonic() + 120, [""]
+    deadline, words = time.monotonic() + HANGS_S, [""]
     while words[0] not in polls:
         assert time.monotonic() < deadline, words
         time.sleep(0.05)
@@ -351,7 +360,7 @@ def tracking(datapath: Instance) -> Iterator[Instance]:
 
 def test_a_full_conntrack_table_is_found(tracking: Instance) -> None:
     packets = kernel_datapath.packets(PACKETS, first=53_000)
-    sample = sample_while(tracking.pid, lambda: kernel_datapath.send(tracking, packets))
+    sample = sample_while(tracking, lambda: kernel_datapath.send(tracking, packets))
     conntrack = losses_of(sample).conntrack
     assert conntrack is not None
     assert conntrack.limit == 10
@@ -378,7 +387,7 @@ def test_a_stopped_process_is_not_asked(ovs: Instance) -> None:
 
 def test_a_quiet_bridge_loses_nothing(bridge: Instance) -> None:
     packets = kernel_datapath.packets(PACKETS, first=54_000)
-    sample = sample_while(bridge.pid, lambda: kernel_datapath.send(bridge, packets))
+    sample = sample_while(bridge, lambda: kernel_datapath.send(bridge, packets))
     losses = losses_of(sample)
     assert [each.lost for each in losses.datapaths] == [0]
     assert losses.sockets == ()

@@ -17,7 +17,7 @@ from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
 from tests.watching.watch import samples_in, watch_of
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
 
 PACKETS = 20
 STOPS = 3
@@ -58,13 +58,13 @@ def test_counts_of_a_pmd_thread_are_open_vswitchs(
             iterations.append(*counted(ovs, "Iterations").values())
             for number in range(PACKETS):
                 ovs.appctl("netdev-dummy/receive", "p1", PACKET.format(number))
-            deadline = time.monotonic() + 240
+            deadline = time.monotonic() + HANGS_S
             while sum(counted(ovs, "Rx packets").values()) < PACKETS:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             iterations.append(*counted(ovs, "Iterations").values())
 
-        stats = stats_of(sample_while(ovs.pid, receive))
+        stats = stats_of(sample_while(ovs, receive))
         assert before == ({0: 0}, {0: 0})
         assert {0: stats.packets} == counted(ovs, "Rx packets") == {0: PACKETS}
         assert {0: stats.upcalls} == counted(ovs, "Upcalls")
@@ -89,7 +89,7 @@ def pmd_ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
 def test_metrics_have_what_a_pmd_thread_received(pmd_ovs: Instance) -> None:
     with watching(pmd_ovs.pid, "--no-stacks") as watch:
         # The counts begin with an answer that has the thread.
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + HANGS_S
         while not watch.scrape().value("kernel_delay_pmd_iterations_total", core="0"):
             assert time.monotonic() < deadline
         for number in range(PACKETS):
