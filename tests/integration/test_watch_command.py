@@ -27,7 +27,7 @@ from tests.commands import KERNEL_DELAY
 from tests.emulation import is_emulated
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import Workload, compile_workload, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, wait_until
 
 MS = 1_000_000
 LONG_MS = 1050
@@ -176,7 +176,7 @@ def test_sigusr1_tells_what_each_thread_does(slow_ovs: LongRounds, tmp_path: Pat
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(HANGS_S) == 0
 
 
 def is_pmd(sample: Sample) -> bool:
@@ -377,6 +377,6 @@ def test_watch_follows_the_successor_of_a_process(unit: Path, tmp_path: Path, by
             wait_until(lambda: f"watching kd-followed ({first.pid})" in errors.read_text())
         finally:
             process.send_signal(signal.SIGINT)
-            status = process.wait(60)
+            status = process.wait(HANGS_S)
             first.kill()
     assert status == 0

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import astuple
 
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import Workload, compile_workload, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, wait_until
 
 LONG_MS = 30
 THRESHOLD = ("--threshold", "0.02")
@@ -130,7 +130,7 @@ def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path)
             time.sleep(LONG_MS / 1000)
             workload.process.kill()
             workload.process.wait()
-            assert watching.process.wait(60) == 0
+            assert watching.process.wait(HANGS_S) == 0
             assert " has no record" not in watching.said()
     finally:
         workload.kill()
@@ -155,7 +155,7 @@ def test_sum_of_an_exited_process_includes_its_last_thread(root_user: None, tmp_
             workload.line()
             # So that it is collected, and gone.
             workload.process.wait()
-            assert watching.process.wait(60) == 0
+            assert watching.process.wait(HANGS_S) == 0
             lines = watching.lines()
     finally:
         workload.kill()
@@ -177,7 +177,7 @@ def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: P
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
             time.sleep(1)
             workload.process.kill()
-            assert watching.process.wait(60) == 0
+            assert watching.process.wait(HANGS_S) == 0
             lines, said = watching.lines(), watching.said()
     finally:
         workload.kill()
@@ -190,6 +190,6 @@ def test_a_target_that_is_killed_ends_it(looping: Workload, tmp_path: Path) -> N
     with watch_of(looping.pid, tmp_path / "recordings", *THRESHOLD) as watching:
         wait_until(lambda: bool(watching.recordings()), "a recording")
         os.kill(looping.pid, signal.SIGKILL)
-        assert watching.process.wait(60) == 0
+        assert watching.process.wait(HANGS_S) == 0
         assert f"process {looping.pid} exited" in watching.said()
     assert are_whole(watching)

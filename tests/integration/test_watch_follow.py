@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.watching.watch import Watching, watch_of
-from tests.workload import Workload, compile_workload, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, wait_until
 
 OPTIONS = ("--follow", "--no-stacks", "--threshold", "0.002")
 
@@ -51,7 +51,7 @@ def test_the_time_is_of_all_processes(start: Start, tmp_path: Path) -> None:
     with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--time", "3") as watching:
         first.kill()
         wait_until_it_waits(watching)
-        assert watching.process.wait(60) == 0
+        assert watching.process.wait(HANGS_S) == 0
 
 
 def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:
         second = start(count)
         wait_until(lambda: f"watching kd-followed-on ({second.pid})" in watching.said())
         second.send()
-        assert watching.process.wait(60) == 0
+        assert watching.process.wait(HANGS_S) == 0
         assert before < count == len(watching.recordings())
 
 

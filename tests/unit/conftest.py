@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from kernel_delay.host import privileges
 from tests.needs import needed
+from tests.workload import HANGS_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,7 +29,7 @@ AMONG = """
 import subprocess, sys
 names, arguments = sys.argv[1].split(), sys.argv[2:]
 for name in names:
-    subprocess.Popen([name, "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.Popen([name, "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 sys.exit(subprocess.run([sys.executable, *arguments]).returncode)
 """
 
@@ -57,7 +58,7 @@ def among_processes(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess
             shutil.copy("/bin/sleep", directory / name)
             programs.append(str(directory / name))
         command = [*unshare, sys.executable, "-c", AMONG, " ".join(programs), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S)
 
     return run
 

@@ -16,9 +16,10 @@ from kernel_delay.reporters.page import render
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from tests.recordings import header
 from tests.unit.test_comparison import sample
+from tests.workload import HANGS_S
 
 WIDTH, HEIGHT = 1280, 900
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1000 * HANGS_S
 PHONE_WIDTH, NARROW_WIDTH = 390, 800
 
 Open = Callable[..., Page]

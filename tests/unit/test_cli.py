@@ -28,18 +28,19 @@ from tests.needs import needed
 from tests.recordings import HEADER
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import EVERYTHING, REVALIDATOR, bare_sample
+from tests.workload import HANGS_S
 
 COMMAND = [sys.executable, "-m", "kernel_delay"]
 
 
 def kernel_delay(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=HANGS_S)
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_overview_takes_no_parser(option: str) -> None:
     command = [sys.executable, "-X", "importtime", "-P", "-m", "kernel_delay", option]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS_S)
     assert result.stdout == OVERVIEW
     assert "kernel_delay.register" in result.stderr
     assert "argparse" not in result.stderr
@@ -158,7 +159,7 @@ def test_thread_is_said_to_be_taken_as_its_process() -> None:
     drop = ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"]
     command = [*drop, *COMMAND, "-p", str(thread.native_id)]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S)
     finally:
         done.set()
         thread.join()
@@ -225,7 +226,7 @@ def help_to(stdout: int, unbuffered: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     command = [*COMMAND, "--help"]
     return subprocess.run(
-        command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, env=env
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=HANGS_S, env=env
     )
 
 

@@ -24,6 +24,7 @@ from kernel_delay.commands.log.lines import Line, Zone, parse
 from kernel_delay.commands.log.rounds import LongRound, Rounds
 from kernel_delay.commands.log.survey import Survey, class_of, program_of
 from tests.unit.quoted_logs import QUOTED, Quoted
+from tests.workload import HANGS_S
 
 UTC = datetime.UTC
 ZONE = Zone(UTC, datetime.datetime(2026, 3, 1, tzinfo=UTC))
@@ -512,7 +513,7 @@ def test_file_exchanged_after_the_listing_is_left(kind: str, tmp_path: Path) -> 
         done.set()
 
     threading.Thread(target=run, daemon=True).start()
-    assert done.wait(20), "it hangs"
+    assert done.wait(HANGS_S), "it hangs"
     assert surveys[0].all_rounds == 0
     assert len(surveys[0].left_out) == 1
 

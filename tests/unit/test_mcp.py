@@ -18,6 +18,7 @@ from tests.commands import KERNEL_DELAY
 from tests.recordings import record_samples
 from tests.unit.samples import ACCOUNTED, EVERYTHING
 from tests.unit.verdict_samples import RULE_NAMES
+from tests.workload import HANGS_S
 
 
 def test_each_rule_is_explained() -> None:
@@ -30,7 +31,7 @@ def test_each_rule_is_explained() -> None:
 
 
 def kernel_delay(*arguments: str) -> str:
-    return subprocess.check_output([*KERNEL_DELAY, *arguments], text=True, timeout=60)
+    return subprocess.check_output([*KERNEL_DELAY, *arguments], text=True, timeout=HANGS_S)
 
 
 Ask = Callable[..., Coroutine[Any, Any, CallToolResult]]

@@ -18,7 +18,7 @@ from kernel_delay.model import Finding, Round
 from tests.otlp_receiver import Receiver, attributes
 from tests.unit.metric_samples import full_snapshot
 from tests.unit.samples import bare_sample, timed_thread
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
 
 TID = 4711
 MS = 1_000_000
@@ -28,6 +28,13 @@ MOST_SENT_BYTES = 1 << 28
 """Where an answer ends that has no end: far behind what the sockets' buffers take."""
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end waits for what is left, however long that has no CPU."""
+    monkeypatch.setattr(otlp, "ENDS_S", HANGS_S)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_receiver_has_every_figure() -> None:
     with Receiver() as receiver:
         lines: list[str] = []
@@ -57,6 +64,7 @@ def test_a_receiver_has_every_figure() -> None:
             assert metric.sum.is_monotonic
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_long_round_is_a_span() -> None:
     finding = Finding("lock", "program", 0.9, TID, "it waited for a lock")
     thread = timed_thread(TID, "handler7", blocked_ns=900 * MS, user_ns=100 * MS)
@@ -130,7 +138,7 @@ def test_unresponsive_receiver_does_not_delay_the_end() -> None:
 
 def test_receiver_that_is_busy_at_the_end_is_reported_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # The library goes on trying for so long.
-    monkeypatch.setattr(otlp, "TIMEOUT_S", 30)
+    monkeypatch.setattr(otlp, "TIMEOUT_S", HANGS_S)
     lines: list[str] = []
     with Receiver(status=503) as receiver:
         exporter = OtlpExporter(receiver.url, full_snapshot, lines.append, interval_s=0.01)
@@ -281,6 +289,7 @@ def test_an_encoding_of_an_answer_decodes_nothing(charset: str) -> None:
     assert not response.headers
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_exporter_that_fails_is_counted_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
@@ -322,6 +331,7 @@ def test_roots_passwords_are_not_sent(tmp_path: Path, monkeypatch: pytest.Monkey
     assert b"Authorization" not in received[0]
 
 
+@pytest.mark.usefixtures("patient")
 def test_names_in_spans_drive_no_terminal() -> None:
     thread = timed_thread(TID, "a\x1b]0;b\x07", blocked_ns=900 * MS, user_ns=100 * MS)
     sample = bare_sample(thread, round=Round(TID, thread.name, 3))

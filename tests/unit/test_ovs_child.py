@@ -12,13 +12,12 @@ import pytest
 
 from kernel_delay.errors import TimeoutExpiredError
 from lab.child import Child, ChildFailedError
-
-WAIT_S = 20.0
+from tests.workload import HANGS_S
 
 
 def gone(pid: int) -> bool:
     """Whether the process ended, within a generous time."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + HANGS_S
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -31,11 +30,11 @@ def gone(pid: int) -> bool:
 
 
 def test_words_go_both_ways() -> None:
-    child = Child(["sh", "-c", "echo ready; read word; echo $word; exec sleep 60"])
+    child = Child(["sh", "-c", "echo ready; read word; echo $word; exec sleep 3600"])
     try:
-        child.expect("ready", WAIT_S)
+        child.expect("ready", HANGS_S)
         child.tell("hello")
-        child.expect("hello", WAIT_S)
+        child.expect("hello", HANGS_S)
         assert child.running()
     finally:
         child.stop()
@@ -55,16 +54,16 @@ def test_an_early_end_is_reported_with_what_it_said() -> None:
     child = Child(["sh", "-c", "echo first >&2; echo the reason >&2; exit 3"])
     try:
         with pytest.raises(ChildFailedError, match="sh ended too early: first; the reason"):
-            child.expect("ready", WAIT_S)
+            child.expect("ready", HANGS_S)
     finally:
         child.stop()
 
 
 def test_a_wrong_word_is_an_error() -> None:
-    child = Child(["sh", "-c", "echo other; exec sleep 60"])
+    child = Child(["sh", "-c", "echo other; exec sleep 3600"])
     try:
         with pytest.raises(ChildFailedError, match="'ready' was expected"):
-            child.expect("ready", WAIT_S)
+            child.expect("ready", HANGS_S)
     finally:
         child.stop()
 
@@ -73,14 +72,14 @@ def test_a_missing_program_is_an_error() -> None:
     child = Child(["/nonexistent/program"])
     try:
         with pytest.raises(ChildFailedError, match="program"):
-            child.expect("ready", WAIT_S)
+            child.expect("ready", HANGS_S)
     finally:
         child.stop()
 
 
 def test_a_stopped_child_ends_too() -> None:
-    child = Child(["sh", "-c", "echo ready; exec sleep 60"])
-    child.expect("ready", WAIT_S)
+    child = Child(["sh", "-c", "echo ready; exec sleep 3600"])
+    child.expect("ready", HANGS_S)
     os.kill(child.pid, signal.SIGSTOP)
     child.stop()
     assert gone(child.pid)
@@ -94,10 +93,10 @@ def test_it_dies_with_its_parent() -> None:
             textwrap.dedent("""
                 import time
                 from lab.child import Child
-                child = Child(["sh", "-c", "echo ready; exec sleep 60"])
-                child.expect("ready", 20)
+                child = Child(["sh", "-c", "echo ready; exec sleep 3600"])
+                child.expect("ready", 400)
                 print(child.pid, flush=True)
-                time.sleep(60)
+                time.sleep(3600)
             """),
         ],
         stdout=subprocess.PIPE,
@@ -112,9 +111,9 @@ def test_it_dies_with_its_parent() -> None:
 
 
 def test_its_own_network_has_only_its_own_devices(root_user: None) -> None:
-    child = Child(["sh", "-c", "echo ready; exec sleep 60"], own_network=True)
+    child = Child(["sh", "-c", "echo ready; exec sleep 3600"], own_network=True)
     try:
-        child.expect("ready", WAIT_S)
+        child.expect("ready", HANGS_S)
         child.in_network(["ip", "link", "add", "kd-left", "type", "veth"])
         devices = Path(f"/proc/{child.pid}/net/dev").read_text()
         assert "kd-left" in devices

@@ -63,6 +63,7 @@ from kernel_delay.openvswitch.losses.tables import (
 from kernel_delay.openvswitch.unixctl import Answers, Unixctl
 from kernel_delay.reporters import text
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+from tests.workload import HANGS_S
 
 PID = 147
 
@@ -277,7 +278,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(path))
         listening.listen(1)
-        listening.settimeout(60)
+        listening.settimeout(HANGS_S)
         yield listening
 
 

@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.host import abandonable
-from kernel_delay.host.abandonable import READ_S
 from kernel_delay.host.process_memory import READERS, MemoryFile, Patience
 from kernel_delay.symbols.memory import PAGE_BYTES, Pages
 from tests.fuse_mappings import mapped
+from tests.workload import HANGS_S
 
 # Its outputs are read to their end: the abandoned process must not have them.
 READS = """
-import os, sys, time
+import os, sys
 from pathlib import Path
 from kernel_delay.host.process_memory import MemoryFile, Patience
 pid, address = map(int, sys.argv[1:])
 memory = MemoryFile(Path(f"/proc/{pid}"), Patience(print))
-started = time.monotonic()
 print(memory.read(address, 8))
 print(memory.read(address, 8))
 own = MemoryFile(Path("/proc/self"), Patience(print))
@@ -41,7 +40,6 @@ print(watched_now(pid, pid, Patience(print)))
 """
 
 LATE = "a read took longer than 2 s"
-FAILS_AFTER_S = 30
 
 
 @pytest.fixture(autouse=True)
@@ -56,15 +54,13 @@ def no_reader() -> Iterator[None]:
 
 def run(script: str, *arguments: object) -> list[str]:
     words = [sys.executable, "-c", script, *map(str, arguments)]
-    done = subprocess.run(words, check=True, capture_output=True, timeout=FAILS_AFTER_S)
+    done = subprocess.run(words, check=True, capture_output=True, timeout=HANGS_S)
     return done.stdout.decode().splitlines()
 
 
 def test_memory_whose_server_does_not_answer_is_given_up() -> None:
     with mapped() as (pid, address):
-        started = time.monotonic()
         assert run(READS, pid, address) == [LATE, "b''", "b''", "b'readable'"]
-        assert time.monotonic() - started < READ_S + 10
 
 
 def test_polled_array_whose_server_does_not_answer_is_not_known() -> None:
@@ -152,7 +148,7 @@ def test_page_is_read_once_until_it_is_forgotten() -> None:
 
 @pytest.mark.parametrize(
     ("does", "answers"),
-    [("while time.process_time() < 0.5: pass", True), ("time.sleep(60)", False)],
+    [("while time.process_time() < 0.5: pass", True), ("time.sleep(3600)", False)],
 )
 def test_who_has_no_cpu_is_waited_for_and_who_sleeps_is_not(does: str, answers: bool) -> None:
     ours, theirs = socket.socketpair()
@@ -161,7 +157,7 @@ def test_who_has_no_cpu_is_waited_for_and_who_sleeps_is_not(does: str, answers: 
     with ours, theirs, subprocess.Popen(words, stdin=theirs.fileno()) as process:
         reader = abandonable.Reader(process.pid, ours, os.getpid())
         assert ours.recv(1) == b"b"
-        asked = abandonable.Asked(reader, time.monotonic() + FAILS_AFTER_S, 0.01)
+        asked = abandonable.Asked(reader, time.monotonic() + HANGS_S, 0.01)
         if answers:
             assert asked.take(1) == b"x"
         else:

@@ -14,6 +14,7 @@ import pytest
 from kernel_delay.host import losing
 from kernel_delay.host.losing import RunDelays
 from kernel_delay.reporters.progress import window_progress
+from tests.workload import HANGS_S
 
 ERASED = "\x1b[1A\x1b[2K"
 
@@ -40,7 +41,7 @@ def read_until(master: int, text: str) -> str:
     """What the terminal was sent up to `text`, which may come in pieces."""
     shown = b""
     while text.encode() not in shown:
-        ready, _, _ = select.select([master], [], [], 60)
+        ready, _, _ = select.select([master], [], [], HANGS_S)
         assert ready, shown
         shown += os.read(master, 65536)
     return shown.decode()

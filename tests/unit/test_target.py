@@ -16,7 +16,7 @@ import pytest
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import find_descendants, find_in_file, find_target
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
 
 PF_KTHREAD = 0x0020_0000
 
@@ -84,7 +84,7 @@ def test_pid_file_cannot_hang_or_fill_memory(kind: str, tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30));"
         f"assert find_in_file(pathlib.Path({str(path)!r})) is None"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANGS_S)
 
 
 def test_pid_file_may_be_a_link(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ CPU = max(os.sched_getaffinity(0))
 """Where a stage's processes meet that must share a CPU."""
 
 # Nothing that a stage starts lives longer.
-LIFE_S = 180
+LIFE_S = 1800
 
 # Who has not said that it is ready by then hangs.
-START_S = 60.0
+START_S = 400.0
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15

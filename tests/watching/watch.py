@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 from kernel_delay.model import Sample
 from kernel_delay.recording.reader import IntactRecords, open_recording
 from tests.commands import KERNEL_DELAY
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
 
 
 def _all_of(file: IO[bytes]) -> str:
@@ -42,7 +42,7 @@ class Watching(NamedTuple):
     def end(self, exit_code: int = os.EX_OK) -> str:
         """End it as Ctrl-C does; what it printed."""
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(60) == exit_code
+        assert self.process.wait(HANGS_S) == exit_code
         return _all_of(self.output)
 
 

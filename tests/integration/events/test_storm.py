@@ -89,4 +89,6 @@ def test_only_so_many_stacks_are_kept(start: Start) -> None:
 
 def test_each_stack_is_there(start: Start) -> None:
     found = storm(start, "40", "200")
-    assert found["depths"] >= 40
+    # Each second event is a sleep. Of a busy CPU the thread may not get enough for all depths.
+    made = (found["kept"] - found["lost"]["stacks"]) // 2
+    assert found["depths"] >= min(40, made) > 0

@@ -182,7 +182,7 @@ def test_the_command_writes_text_json_and_folded_stacks(start: Start, tmp_path: 
     samples, stacks = tmp_path / "samples.jsonl", tmp_path / "stacks.folded"
     done = commands.run(
         *("--pid", process.pid, "-s", "--syscall-filter", "getppid", "--max-events", "10"),
-        *("--sample-time", "0.5", "--folded", stacks, "--json", samples, "--events"),
+        *("--sample-time", "3", "--folded", stacks, "--json", samples, "--events"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     sample = json.loads(samples.read_text())

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from kernel_delay.probes.user import UPROBE_PMU
 from lab.binaries import Binaries
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.probes.usdt_workload import Start, Workload
+from tests.workload import wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="uprobes are for root only"),
@@ -46,10 +46,7 @@ def user_probes(trigger: str, pid: int) -> tuple[UserProbe, ...]:
 
 def assert_fires(point: AttachPoint, pid: int) -> None:
     with counted(point, pid) as counter:
-        deadline = time.monotonic() + 30
-        while hits(counter) < 3:
-            assert time.monotonic() < deadline, f"{point} did not fire"
-            time.sleep(0.005)
+        wait_until(lambda: hits(counter) >= 3, f"a hit of {point}")
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)

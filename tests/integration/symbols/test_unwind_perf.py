@@ -11,6 +11,7 @@ import pytest
 
 from kernel_delay.symbols import AddressSpace, ProcessImage
 from tests.integration.symbols.call_chains import running
+from tests.workload import HANGS_S
 
 # perf's names for x86-64's registers, in DWARF's order.
 REGISTERS = ["AX", "DX", "CX", "BX", "SI", "DI", "BP", "SP", *[f"R{i}" for i in range(8, 16)], "IP"]
@@ -62,7 +63,7 @@ def record(pid: int, data: Path, go_on: Callable[[], None]) -> None:
                 if perf.poll() is not None:
                     pytest.fail(f"perf ended: {perf.communicate()[1].decode()}")
             go_on()
-            perf.wait(timeout=60)
+            perf.wait(HANGS_S)
         finally:
             perf.kill()
             os.close(control)
