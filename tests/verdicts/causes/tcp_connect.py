@@ -5,12 +5,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from tests.verdicts.staging import running, tell
+from tests.verdicts.staging import LIFE_S, running, tell
 from tests.verdicts.truth import Staged, cause
 
-# Longer than the stage lasts: the kernel tries it again and again.
-LASTS_S = 170
+# include/net/tcp_states.h: of a connection that is not answered.
+SYN_SENT = "02"
 
 
 def server() -> None:
@@ -18,19 +19,29 @@ def server() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         tell(port=listener.getsockname()[1])
-        time.sleep(LASTS_S)
+        time.sleep(LIFE_S)
 
 
 def connect(port: int) -> None:
     with socket.socket() as own, suppress(OSError):
         own.connect(("127.0.0.1", port))
-        time.sleep(LASTS_S)
+        time.sleep(LIFE_S)
+
+
+def is_full(port: int) -> bool:
+    """Whether somebody waits to be let in; on loopback others are at once."""
+    connections = (line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines())
+    return any(
+        other.endswith(f":{port:04X}") and state == SYN_SENT
+        for _, _, other, state, *_ in connections
+    )
 
 
 def victim(port: int) -> None:
     for _ in range(4):
         threading.Thread(target=connect, args=(port,), daemon=True).start()
-    time.sleep(0.5)
+    while not is_full(port):
+        time.sleep(0.01)
     tell()
     connect(port)
 
