@@ -45,7 +45,7 @@ UNMATCHED = (
     " user stack"
 )
 MANY = f"Python frames are read of the first {MOST_THREADS:,} threads that run Python"
-LATE = f"Python frames of some threads are not read: reading took longer than {READING_S:g} s"
+LATE = f"Python frames of some threads are not read: reading took {READING_S:g} s of a CPU"
 
 _ENDS = {"broken": BROKEN, "long": LONG}
 

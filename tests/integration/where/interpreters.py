@@ -59,7 +59,7 @@ def where(pid: int) -> dict[int, ThreadPosition]:
     (process,) = msgspec.json.decode(done.stdout, type=Where).processes
     if NO_REGISTERS in process.remarks:
         pytest.skip(NO_REGISTERS)
-    assert process.remarks == ()
+    assert process.remarks == (), process.remarks
     return {thread.tid: thread for thread in process.threads}
 
 

@@ -31,7 +31,7 @@ MOST_READS = 4
 """How often frames are read that changed meanwhile."""
 
 READING_S = 5.0
-"""How long the frames of all threads of a process are read."""
+"""The CPU time that reading the frames of all threads of a process may take."""
 
 LARGEST_PTHREAD = 4096
 """Bytes from what pthread_self() returns to the thread pointer. On x86-64 both are the same. On
@@ -216,7 +216,7 @@ class Threads:
             The frames. None: the thread runs no Python, or runs in several interpreters, or the
             time for all threads is used up.
         """
-        began = time.monotonic()
+        began = time.thread_time()
         if self._left_s <= 0:
             return None
         self._forget()
@@ -224,7 +224,7 @@ class Threads:
             running = [state for state in self._states.get(tid, ()) if self._current(state)]
             return self._stack(running[0]) if len(running) == 1 else None
         finally:
-            self._left_s -= time.monotonic() - began
+            self._left_s -= time.thread_time() - began
 
     def gil_holder(self, futex: int) -> GilHolder | None:
         """Find who holds the interpreter lock that a thread waits for.
@@ -236,7 +236,7 @@ class Threads:
             The holder. None: the futex is not of an interpreter lock, the holder is not known,
             or the time for all threads is used up.
         """
-        began = time.monotonic()
+        began = time.thread_time()
         if self._left_s <= 0:
             return None
         gil = self._gil_of(futex)
@@ -245,7 +245,7 @@ class Threads:
         try:
             return self._known_holder(gil) or self._read_holder(gil)
         finally:
-            self._left_s -= time.monotonic() - began
+            self._left_s -= time.thread_time() - began
 
     def same_gil_holder(self, futex: int) -> GilHolder | None:
         """Find who has held the interpreter lock since gil_holder() found the holder.
