@@ -29,6 +29,8 @@ static void ignore(int number)
 static void stop(pid_t parent, int64_t length_ns)
 {
 	kill(parent, SIGSTOP);
+	/* It stops once it has a CPU; a SIGCONT before that takes the signal back. */
+	wait_for_state(parent, "T");
 	sleep_ns(length_ns);
 	kill(parent, SIGCONT);
 }
