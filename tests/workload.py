@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -105,6 +106,23 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(every_s)
+
+
+def stop(pid: int) -> None:
+    """Stop a process as Ctrl-Z does, and wait until all its threads stand still.
+
+    A thread without a CPU stops later, and not at all after a SIGCONT.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+
+    def stand_still() -> bool:
+        with suppress(OSError):  # one has ended
+            states = [(task / "stat").read_text().rpartition(")")[2] for task in tasks.iterdir()]
+            return all(state.split()[0] == "T" for state in states)
+        return False
+
+    wait_until(stand_still, "the stop")
 
 
 def youngest_descendant(pid: int) -> int:

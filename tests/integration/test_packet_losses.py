@@ -31,7 +31,7 @@ from tests.integration.capture.in_process import interrupting, once_open
 from tests.integration.capture.test_watch_metrics import Scrape, watching
 from tests.integration.test_upcall_statistics import send_too_much
 from tests.system_calls import syscall_number
-from tests.workload import HANGS_S, LASTS_NS, wait_until
+from tests.workload import HANGS_S, LASTS_NS, stop, wait_until
 
 PACKETS = 50
 MANY_FLOWS = scaled(5_000)
@@ -174,7 +174,7 @@ def shrink_flow_limit(ovs: Instance) -> None:
         assert time.monotonic() < deadline
         before = limit
         for run_s in (0.001, 0.003, 0.009):
-            os.kill(ovs.pid, signal.SIGSTOP)
+            stop(ovs.pid)
             time.sleep(1.5)
             os.kill(ovs.pid, signal.SIGCONT)
             time.sleep(run_s)
@@ -265,7 +265,7 @@ def test_port_of_netdev_names_packets_without_room(ovs: Instance, measurable: No
         before = _looked_up(ovs)
 
         def flood() -> None:
-            os.kill(ovs.pid, signal.SIGSTOP)
+            stop(ovs.pid)
             try:
                 kernel_datapath.send(ovs, kernel_datapath.packets(count))
             finally:
@@ -372,7 +372,7 @@ def test_a_full_conntrack_table_is_found(tracking: Instance) -> None:
 
 
 def test_a_stopped_process_is_not_asked(ovs: Instance) -> None:
-    os.kill(ovs.pid, signal.SIGSTOP)
+    stop(ovs.pid)
     try:
         wait_until(lambda: ") T " in Path(f"/proc/{ovs.pid}/stat").read_text(), "the stop")
         counters = LossCounters(ovs.pid, "ovs-vswitchd")

@@ -17,7 +17,7 @@ from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
 from tests.watching.watch import samples_in, watch_of
-from tests.workload import HANGS_S, wait_until
+from tests.workload import HANGS_S, stop, wait_until
 
 PACKETS = 20
 STOPS = 3
@@ -116,7 +116,7 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "on", "-us", "50000")
         pmd_ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-perf-metrics=true")
         for count in range(1, STOPS + 1):
-            os.kill(pmd_ovs.pid, signal.SIGSTOP)
+            stop(pmd_ovs.pid)
             time.sleep(STOPPED_S)
             os.kill(pmd_ovs.pid, signal.SIGCONT)
             wait_until(lambda: len(suspicious(pmd_ovs)) >= count, "the line")  # noqa: B023

@@ -27,7 +27,7 @@ from tests.commands import KERNEL_DELAY
 from tests.emulation import is_emulated
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, Workload, compile_workload, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, stop, wait_until
 
 MS = 1_000_000
 LONG_MS = 1050
@@ -194,7 +194,7 @@ def test_time_off_cpu_of_a_pmd_thread_is_recorded(
         ovs.add_bridge("brpmd")
         ovs.vsctl("add-port", "brpmd", "p1", "--", "set", "Interface", "p1", "type=dummy-pmd")
         with watch_of(ovs.pid, tmp_path / "recordings", "--pmd-gap", "0.15") as watching:
-            os.kill(ovs.pid, signal.SIGSTOP)
+            stop(ovs.pid)
             time.sleep(stopped_ms / 1000)
             os.kill(ovs.pid, signal.SIGCONT)
             # On a busy machine others may be as long.

@@ -24,7 +24,7 @@ from tests.emulation import few, is_emulated, scaled
 from tests.integration import kernel_datapath
 from tests.integration.probes.hit_counter import counted, hits
 from tests.integration.triggers.sessions import Command, StartCommand
-from tests.workload import HANGS_S, LASTS_S, wait_until
+from tests.workload import HANGS_S, LASTS_S, stop, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "triggers.md"
 ROUNDS = scaled(1_000)
@@ -71,18 +71,6 @@ def main_loop(switch: Instance, closing: ExitStack) -> MainLoop:
     loop = MainLoop(switch)
     closing.callback(loop.close)
     return loop
-
-
-def stop(pid: int) -> None:
-    """Stop a process as Ctrl-Z does, and wait until all its threads stand still."""
-    os.kill(pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{pid}/task")
-    wait_until(
-        lambda: all(
-            (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
-            for task in tasks.iterdir()
-        )
-    )
 
 
 def test_no_bridge_run_is_missed(
