@@ -81,6 +81,19 @@ def test_stopped_process_at_the_other_end_is_a_cause() -> None:
     assert finding.advice == "To resume it: kill -CONT 4240"
 
 
+@pytest.mark.parametrize(
+    ("freezer", "word"),
+    [("/sys/fs/cgroup/a b/cgroup.freeze", "0"), ("/sys/fs/cgroup/a b/freezer.state", "THAWED")],
+)
+def test_frozen_process_at_the_other_end_is_a_cause(freezer: str, word: str) -> None:
+    frozen = replace(PIPE, peers=(replace(SERVER, freezers=(freezer,)),))
+    finding = found(waited(frozen, "read"))
+    assert not finding.remark
+    assert finding.who == "person"
+    assert "server (4240) was frozen at the end, by its cgroup's freezer." in finding.details
+    assert finding.advice == f"Thaw it: echo {word} >'{freezer}'"
+
+
 def test_server_that_sleeps_itself_is_said_to() -> None:
     said = (
         "All threads of server (4240) slept at the end, in polls, futexes or accept: it had nothing"
@@ -169,8 +182,9 @@ def test_poll_of_clients_or_nobody_known_is_sleep(file: SleepFile | None) -> Non
     assert found(polled(file), sent=4).rule == "asleep"
 
 
-def test_poll_of_a_stopped_process_is_a_cause() -> None:
-    finding = found(polled(replace(PIPE, peers=(replace(SERVER, stopped=True),))))
+@pytest.mark.parametrize("held", [{"stopped": True}, {"freezers": ("/a/cgroup.freeze",)}])
+def test_poll_of_a_held_process_is_a_cause(held: dict[str, object]) -> None:
+    finding = found(polled(replace(PIPE, peers=(replace(SERVER, **held),))))
     assert (finding.rule, finding.who) == ("wait_poll", "person")
     assert not finding.remark
     assert "events on the pipe with server (4240)" in finding.text

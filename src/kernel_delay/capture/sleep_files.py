@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.formatting import encodable
+from kernel_delay.host.cgroups import read_freezers
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import (
@@ -96,7 +97,7 @@ def with_files(
     files = find_files(
         {key: (asked[key][1], asked[key][2].reason) for key in longest}, unix_sockets, wakers
     )
-    files = _with_states(files)
+    files = with_states(files)
     files |= {key: seen[key] for key in longest if key in seen and not _is_whole(files.get(key))}
     return [(process, _named(process, thread, files)) for process, thread in threads]
 
@@ -125,15 +126,22 @@ def find_files(
     return {key: _with_peers(key, each, held) for key, each in found.items()}
 
 
-def _with_states(files: Mapping[FileKey, SleepFile]) -> dict[FileKey, SleepFile]:
-    """Return the files with whether the process that alone has the other end of a socket sleeps."""
-    found = dict(files)
+def with_states(files: Mapping[FileKey, SleepFile]) -> dict[FileKey, SleepFile]:
+    """Return the files with what those that have the other ends do: are they frozen, or asleep?
+
+    Whoever is held comes first. Of sockets that one process alone has, it is whether that sleeps.
+    """
+    peers = {peer.pid for file in files.values() for peer in file.peers}
+    freezers = read_freezers(peers) if peers else {}
+    found: dict[FileKey, SleepFile] = {}
     are_asleep: dict[int, bool] = {}
     for key, file in files.items():
-        if file.kind not in _SOCKETS or len(file.peers) != 1:
+        frozen = [replace(peer, freezers=freezers[peer.pid]) for peer in file.peers]
+        found[key] = replace(file, peers=tuple(sorted(frozen, key=lambda peer: not peer.is_held)))
+        if file.kind not in _SOCKETS or len(frozen) != 1:
             continue
-        (peer,) = file.peers
-        if not peer.stopped and peer.pid not in are_asleep:
+        (peer,) = frozen
+        if not peer.is_held and peer.pid not in are_asleep:
             are_asleep[peer.pid] = is_asleep(peer.pid)
         if are_asleep.get(peer.pid):
             found[key] = replace(file, peers=(replace(peer, asleep=True),))

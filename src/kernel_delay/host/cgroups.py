@@ -4,14 +4,17 @@ The files are those of Documentation/admin-guide/cgroup-v1/{cgroups,freezer-subs
 cgroup-v2.rst and scheduler/sched-bwc.rst (6.18).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
 from kernel_delay.host.proc_text import lines_of, read_text
 
 PROC = Path("/proc")
+
+T = TypeVar("T")
 
 NS_PER_US = 1000
 
@@ -79,12 +82,25 @@ def read_hierarchy(pid: int) -> Hierarchy | None:
 
 def read_hierarchies(pids: Iterable[int]) -> dict[int, Hierarchy | None]:
     """Return the same of several, which are in the same ones as a rule: those are read once."""
+    return _of_each(pids, _hierarchy)
+
+
+def read_freezers(pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return the files that keep processes frozen now, as in Hierarchy; none if it is not known."""
+    found = _of_each(pids, lambda memberships, mounts: tuple(_freezers(memberships, mounts)))
+    return {pid: files or () for pid, files in found.items()}
+
+
+def _of_each(
+    pids: Iterable[int], read: Callable[[dict[str, str], dict[str, _Mount]], T]
+) -> dict[int, T | None]:
+    """What `read` finds of each process's cgroups; None where they can't be read."""
     try:
         mounts = _mounts(read_text(PROC / "self" / "mountinfo"))
     except OSError:
         return dict.fromkeys(pids)
-    found: dict[int, Hierarchy | None] = {}
-    known: dict[str, Hierarchy] = {}
+    found: dict[int, T | None] = {}
+    known: dict[str, T] = {}
     for pid in pids:
         try:
             text = read_text(f"{PROC}/{pid}/cgroup")
@@ -92,7 +108,7 @@ def read_hierarchies(pids: Iterable[int]) -> dict[int, Hierarchy | None]:
             found[pid] = None
             continue
         if text not in known:
-            known[text] = _hierarchy(_memberships(text), mounts)
+            known[text] = read(_memberships(text), mounts)
         found[pid] = known[text]
     return found
 

@@ -110,12 +110,20 @@ class FilePeer(Struct, frozen=True, gc=False):
         stopped: A signal kept it stopped when it was looked at, just after the window.
         asleep: All its threads slept in polls, futexes or accept then. Looked for only if it alone
             has the other end of a socket.
+        freezers: The files that kept its cgroups frozen then: freezer.state (v1), cgroup.freeze
+            (v2).
     """
 
     pid: int
     comm: str
     stopped: bool = False
     asleep: bool = False
+    freezers: tuple[str, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it did nothing for anybody until a person lets it."""
+        return self.stopped or bool(self.freezers)
 
 
 class SleepFile(Struct, frozen=True, gc=False):

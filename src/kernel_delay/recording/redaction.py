@@ -52,6 +52,7 @@ _SAMPLES = {
     "RxQueue.port": Redaction.TEXT,
     "SystemState.polled_lock": Redaction.TEXT,
     "SystemState.freezers": Redaction.LAST_PART,
+    "FilePeer.freezers": Redaction.LAST_PART,
     "CgroupLimit.path": Redaction.TEXT,
     "ChainPart.cgroup": Redaction.TEXT,
     "ChainPart.device": Redaction.TEXT,

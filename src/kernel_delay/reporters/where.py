@@ -1,10 +1,9 @@
 """Where threads stand, as text: who waits for whom, then each thread with its stacks."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_word
+from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_command
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
 from kernel_delay.formatting import brief, printable
 from kernel_delay.host.kernel_names import OPENS
@@ -114,8 +113,8 @@ def _remedies(process: ProcessPosition) -> Iterator[str]:
     if tracers:
         yield f"STOPPED by its tracer {', '.join(sorted(tracers))}."
     if process.freezers:
-        commands = (f"echo {thawing_word(each)} >{shlex.quote(each)}" for each in process.freezers)
-        yield f"FROZEN by its cgroup. To thaw it: {' && '.join(commands)}"
+        commands = " && ".join(map(thawing_command, process.freezers))
+        yield f"FROZEN by its cgroup. To thaw it: {commands}"
     if process.throttling:
         yield f"THROTTLED: the quota of CPU time is used up, of {', '.join(process.throttling)}"
 

@@ -21,6 +21,8 @@ from kernel_delay.model import Sample, Sleep
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
 from tests.integration.capture.test_rounds import watched
 from tests.system_calls import syscall_number
+from tests.verdicts.cgroups import cgroup, controller, join, unified
+from tests.verdicts.truth import NotHereError
 from tests.workload import wait_until
 
 # Longer than any test.
@@ -129,6 +131,34 @@ def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> N
     assert (finding.rule, finding.remark) == ("wait_socket_receive", False)
     assert finding.evidence["peer_pid"] == server
     assert f"({server}) was stopped at the end, by a signal." in finding.text
+
+
+@pytest.mark.parametrize("file", ["freezer.state", "cgroup.freeze"])
+def test_a_frozen_writer_of_a_pipe_is_named(start_capture: StartCapture, file: str) -> None:
+    is_v1 = file == "freezer.state"
+    try:
+        root = controller("freezer") if is_v1 else unified()
+    except NotHereError as error:
+        pytest.skip(str(error))
+    (reads, writes), (never, _) = os.pipe(), os.pipe()
+    with cgroup(root) as group:
+        words = (sys.executable, "-c", READER, str(LIFE_S), str(never))
+        with subprocess.Popen(words, pass_fds=(never, writes)) as writer, reader(reads) as pid:
+            os.close(writes)
+            wait_until_reading(writer.pid, never)
+            wait_until_reading(pid, reads)
+            join(group, writer.pid)
+            (group / file).write_text("FROZEN" if is_v1 else "1")
+            try:
+                sample = start_capture(pid, "0.5").sample()
+            finally:
+                (group / file).write_text("THAWED" if is_v1 else "0")
+                writer.kill()
+    finding = sample.verdict[0]
+    assert (finding.rule, finding.who, finding.remark) == ("wait_pipe", "person", False)
+    assert f"({writer.pid}) was frozen at the end, by its cgroup's freezer." in finding.text
+    assert finding.advice is not None
+    assert finding.advice.endswith(f">{group / file}")
 
 
 POLLER = """

@@ -160,9 +160,9 @@ def _are_ended_by_a_peer(sample: Sample, slept: list[Sleep]) -> bool:
 
 
 def _are_on_a_peer(slept: list[Sleep]) -> bool:
-    """Whether nearly all were polls of one file: a connection to a server, or a stopped process."""
+    """Whether nearly all were polls of one file: to a server, or to a stopped or frozen process."""
     file = main_file(slept)
-    return file is not None and file.is_sure and (file.file.is_client or file.is_stopped)
+    return file is not None and file.is_sure and (file.file.is_client or file.is_held)
 
 
 def _known_locks_ns(thread: Thread) -> int:
@@ -230,7 +230,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         advice = _OPEN_FIFO
     if file is None and wait.reason == "socket_receive" and advice is None:
         advice = look_for_whom(sample, thread)
-    is_wanted = asked is not None or (file is not None and file.is_stopped)
+    is_wanted = asked is not None or (file is not None and file.is_held)
     is_wanted = is_wanted or (wait.remark and 2 * handing_over_ns(slept) >= case.lost_ns)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
     is_idleness = wait.remark and sample.round is None and not is_safepoint

@@ -1,6 +1,7 @@
 """Rules on what a person does on purpose: signals, debuggers, freezers."""
 
 import shlex
+from collections.abc import Iterable
 
 from kernel_delay.analysis.verdict.formatting import name
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
@@ -132,9 +133,7 @@ def _say_frozen(case: Case) -> Statement:
     claim = f"{name(case.sample, case.thread)} {was} frozen by its cgroup's freezer"
     if not freezers:
         return Statement(claim, "person")
-    commands = (f"echo {thawing_word(file)} >{shlex.quote(file)}" for file in freezers)
-    # No full stop: the command is copied.
-    advice = f"Thaw it: {' and '.join(commands)}"
+    advice = thaw(freezers)
     if is_known:
         return Statement(claim, "person", details=("It still is frozen.",), advice=advice)
     return Statement(
@@ -146,9 +145,16 @@ def _say_frozen(case: Case) -> Statement:
     )
 
 
-def thawing_word(file: str) -> str:
-    """What is written to that file to thaw its cgroup: of v1's freezer, and v2's cgroup.freeze."""
-    return "THAWED" if file.endswith("/freezer.state") else "0"
+def thaw(freezers: Iterable[str]) -> str:
+    """Advise how to thaw what these files keep frozen."""
+    # No full stop: the command is copied.
+    return f"Thaw it: {' and '.join(map(thawing_command, freezers))}"
+
+
+def thawing_command(freezer: str) -> str:
+    """Return what thaws the cgroup of a freezer.state of v1, or a cgroup.freeze of v2."""
+    word = "THAWED" if freezer.endswith("/freezer.state") else "0"
+    return f"echo {word} >{shlex.quote(freezer)}"
 
 
 FROZEN = Rule(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import share
+from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.model import (
     FileKind,
@@ -166,9 +167,9 @@ class MainFile(Struct, frozen=True):
         return self.ns >= SURE_SHARE * self.slept_ns
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether the only process that has its other end was stopped."""
-        return self.peer is not None and self.peer.stopped
+    def is_held(self) -> bool:
+        """Whether the only process that has its other end was stopped or frozen."""
+        return self.peer is not None and self.peer.is_held
 
     @property
     def _is_one_of(self) -> bool:
@@ -197,6 +198,8 @@ class MainFile(Struct, frozen=True):
             yield f"The file is {path}." if self.is_sure else f"Most of it was on {path}."
         if self.peer is not None and self.peer.stopped:
             yield f"{_named(self.peer)} was stopped at the end, by a signal."
+        if self.peer is not None and self.peer.freezers:
+            yield f"{_named(self.peer)} was frozen at the end, by its cgroup's freezer."
         is_other = self.peer is not None and self.peer.pid != sample.target.pid
         if self.peer is not None and is_other and self.peer.asleep and reason in _RECEIVES:
             slept = "slept at the end, in polls, futexes or accept"
@@ -229,6 +232,8 @@ class MainFile(Struct, frozen=True):
             return who, advice
         if self.peer.stopped:
             return "person", f"To resume it: kill -CONT {self.peer.pid}"
+        if self.peer.freezers:
+            return "person", thaw(self.peer.freezers)
         return who, advice
 
     def _object(self, sample: Sample, reason: SleepReason) -> str | None:
@@ -268,10 +273,10 @@ def _named(peer: FilePeer) -> str:
 
 
 def is_kept_by_peer(sleep: Sleep) -> bool:
-    """Whether it waited for a server, or for a process that is stopped."""
+    """Whether it waited for a server, or for a process that is stopped or frozen."""
     if sleep.file is None:
         return False
-    return sleep.file.is_client or any(peer.stopped for peer in sleep.file.peers)
+    return sleep.file.is_client or any(peer.is_held for peer in sleep.file.peers)
 
 
 def main_file(slept: Sequence[Sleep]) -> MainFile | None:
