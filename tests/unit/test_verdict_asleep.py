@@ -199,7 +199,11 @@ def test_helpers_of_a_java_vm_wait_by_design() -> None:
     [
         (("postgres: app app [local] UPDATE waiting",), "app app [local] UPDATE waiting"),
         (("nginx: worker process",), "nginx: worker process"),
-        (("a" * 80 + " waiting",), "…" + "a" * 51 + " waiting"),
+        (("a" * 80 + " waiting",), "a" * 39 + "…" + "a" * 12 + " waiting"),
+        (
+            ("nginx: master process nginx -c /etc/nginx/sites/shop/nginx.conf -g daemon off;",),
+            "nginx: master process nginx -c /etc/ngi….conf -g daemon off;",
+        ),
         (("postgres", "-D", "/data"), None),
         (("/opt/my app/bin/server", "--port"), None),
         (("sleep",), None),

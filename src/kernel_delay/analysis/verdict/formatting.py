@@ -133,8 +133,10 @@ WITHOUT_DELAY = "Without this delay,"
 """Begins the sentence on how long an interval would have taken."""
 
 
-# A sentence has no room for more. The end of a title says what the process does.
+# A sentence has no room for more. A title begins with which process it is, and ends with what that
+# does.
 _TITLE_WIDTH = 60
+_TITLE_END = 20
 
 
 def _title(sample: Sample) -> str | None:
@@ -145,14 +147,13 @@ def _title(sample: Sample) -> str | None:
 
 def quoted(title: str) -> str:
     """Return the title of another process, in quotes, as long as a sentence has room for."""
-    program, colon, rest = title.partition(": ")
-    if colon and len(title) > _TITLE_WIDTH and len(program) < _TITLE_WIDTH // 2:
-        return f'"{program}: {_cut(rest, _TITLE_WIDTH - len(program) - 2)}"'
     return f'"{_cut(title)}"'
 
 
-def _cut(title: str, width: int = _TITLE_WIDTH) -> str:
-    return title if len(title) <= width else f"…{title[1 - width :]}"
+def _cut(title: str) -> str:
+    if len(title) <= _TITLE_WIDTH:
+        return title
+    return f"{title[: _TITLE_WIDTH - _TITLE_END - 1].rstrip()}…{title[-_TITLE_END:].lstrip()}"
 
 
 def also(sample: Sample, others: tuple[Thread, ...]) -> str:
