@@ -1,19 +1,20 @@
 """Who has the file lock that a process waits for."""
 
-import errno
 import fcntl
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kernel_delay.host import file_locks, polled_locks
-from kernel_delay.host.file_locks import Lock, lock_owner, own_locks
+from kernel_delay.host import file_locks
+from kernel_delay.host.file_locks import lock_owner, lock_owners
+from kernel_delay.host.open_files import MOST_CPU_S, links
 from kernel_delay.host.polled_locks import polled_lock
 from tests.workload import wait_until
 
@@ -183,14 +184,58 @@ def test_more_locks_than_there_is_time_for_have_no_owner(
 def test_owner_with_more_files_than_there_is_time_for_is_not_known(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def own_locks_of(process: Path) -> Iterator[Lock]:
-        if process.name == str(holder):
-            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
-        return own_locks(process)
+    """Files that are open have their locks one by one; time is up at those of the owner."""
+    thread_time, is_late = time.thread_time, False
 
-    monkeypatch.setattr(polled_locks, "own_locks", own_locks_of)
+    def links_of(pid: int) -> Iterator[tuple[str, str]]:
+        nonlocal is_late
+        is_late = is_late or pid == holder
+        return links(pid)
+
+    monkeypatch.setattr(file_locks, "links", links_of)
+    monkeypatch.setattr(time, "thread_time", lambda: thread_time() + is_late * 2 * MOST_CPU_S)
     with opened(path, OFD) as holder, opened(path) as process:
         assert polled_lock(process, KINDS) is None
+
+
+@contextmanager
+def inherited(path: Path) -> Iterator[list[int]]:
+    """Two processes that have a locked file of one that has ended; their PIDs."""
+    holders: list[int] = []
+    # Not waited for: init, or whoever stands for it, is to be their parent.
+    script = "if not os.fork(): os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"
+    words = [sys.executable, "-c", f"{OPENS} fcntl.flock(file, 2)\n{script}", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            holders += (int(process.stdout.readline()) for _ in range(2))
+            process.wait()
+            yield holders
+        finally:
+            for pid in holders:
+                os.kill(pid, signal.SIGKILL)
+
+
+WAITS = "print(flush=True); fcntl.flock(file, fcntl.LOCK_EX);"
+
+
+def test_inherited_lock_is_that_of_all_who_have_the_file(path: Path) -> None:
+    with inherited(path) as holders, opened(path, WAITS) as waiter:
+        wait_until(lambda: bool(lock_owners(waiter)))
+        found, first = lock_owners(waiter), lock_owner(waiter)
+    assert sorted(pid for _, pid in found) == sorted(holders)
+    assert first is not None
+    assert (first.comm, first.pid, first.shared) == (*found[0], True)
+
+
+def test_who_took_a_lock_and_has_it_is_its_owner(path: Path) -> None:
+    """A child that has the file too need not know of it."""
+    with opened(path, "fcntl.flock(file, 2); os.fork();") as holder, opened(path, WAITS) as waiter:
+        wait_until(lambda: len(lock_owners(waiter)) == 2)
+        found, first = lock_owners(waiter), lock_owner(waiter)
+    assert found[0][1] == holder
+    assert first is not None
+    assert (first.pid, first.shared) == (holder, False)
 
 
 def test_reader_keeps_a_writer_from_its_file(path: Path) -> None:

@@ -4,12 +4,13 @@ import errno
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kernel_delay.host.open_files import MOST_CPU_S
+from kernel_delay.host.open_files import MOST_CPU_S, links, processes
 from kernel_delay.host.proc_text import lines_of, read_lines, read_text
 from kernel_delay.host.target import read_comm
 
@@ -21,6 +22,12 @@ MOST_LIST_BYTES = 1 << 20
 
 # Locks come before what else a file shows, as an epoll one does of all that it watches.
 MOST_FILE_BYTES = 1 << 14
+
+# Of a process, files that are looked at.
+MOST_FILES = 1024
+
+# Those that belong to an open file, and not to a process.
+_OF_OPEN_FILES = ("FLOCK", "OFDLCK")
 
 
 class LockOwner(NamedTuple):
@@ -43,25 +50,87 @@ class Lock(NamedTuple):
 
 
 def lock_owner(pid: int) -> LockOwner | None:
-    """Return who has the lock that process `pid` waits for now.
+    """Return who has the lock that process `pid` waits for now: whoever took it, if it still does.
 
-    None if it waits for none, or the kernel does not show who has it, as with locks of open
-    files (F_OFD_SETLK), those of other PID namespaces, and those that whoever took them left
-    to a child: a PID is named only while one of its process's files has the lock.
+    None if it waits for none, or the kernel does not show who has it, as with locks of open files
+    (F_OFD_SETLK) that one waits for, and those of other PID namespaces.
     """
-    try:
-        lines = all_locks()
-    except OSError:
-        return None
+    with suppress(OSError):
+        waited = _waited_for(pid)
+        if waited is None:
+            return None
+        owner, is_shared = waited
+        found = lockers(owner, pid)
+        comm, first = next(found, ("", 0))
+        if first:
+            # Who took it and has it is to give it back, whoever else inherited the file.
+            others = first != owner.pid and any(found)
+            return LockOwner(comm, first, is_shared or others)
+    return None
+
+
+def lock_owners(pid: int) -> list[tuple[str, int]]:
+    """Return the names and PIDs of all that have the lock that process `pid` waits for now.
+
+    These are that of lock_owner() and whoever has the open file from it, as by fork(2).
+    """
+    found: list[tuple[str, int]] = []
+    with suppress(OSError):
+        waited = _waited_for(pid)
+        for each in lockers(waited[0], pid) if waited is not None else ():
+            found.append(each)
+    return found
+
+
+def _waited_for(pid: int) -> tuple[Lock, bool] | None:
+    """The lock that a process waits for, and whether others have one too that keeps it."""
+    lines = all_locks()
     owner = None
     for line in lines:
         # Who waits is below who has it.
         if not line.waits:
             owner = line
         elif line.pid == pid and owner is not None and owner.pid > 0:
-            comm = locker(owner.pid, line.file)
-            return None if comm is None else LockOwner(comm, owner.pid, _shared(owner, line, lines))
+            return owner, _shared(owner, line, lines)
     return None
+
+
+def lockers(lock: Lock, asker: int) -> Iterator[tuple[str, int]]:
+    """Yield the names and PIDs of those that have a lock on a file that `asker` has open too.
+
+    The first is whoever took it, if it still has it. The others have the same open file: a lock
+    that flock(2) or F_OFD_SETLK took is that of all of these. Raises OSError if there are too many
+    files to look at all of them.
+    """
+    if lock.pid > 0 and (comm := locker(lock.pid, lock.file)) is not None:
+        yield comm, lock.pid
+    if lock.kind not in _OF_OPEN_FILES:
+        return
+    # Folders have other names in another mount namespace.
+    names = {os.path.basename(link) for _, link in _named_files(asker)}
+    end_s = time.thread_time() + MOST_CPU_S
+    for pid in processes():
+        # One that has ended, or may not be looked at.
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if pid not in (asker, lock.pid) and _has_open(pid, lock, names, end_s):
+                yield read_comm(PROC / str(pid)), pid
+
+
+def _has_open(pid: int, lock: Lock, names: Container[str], end_s: float) -> bool:
+    """Whether a process has a file of one of these names open with that lock."""
+    for path, link in _named_files(pid):
+        if time.thread_time() > end_s:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        if os.path.basename(link) in names:
+            with suppress(FileNotFoundError):
+                if lock in _locks_on(Path(path.replace("/fd/", "/fdinfo/"))):
+                    return True
+    return False
+
+
+def _named_files(pid: int) -> Iterator[tuple[str, str]]:
+    """The descriptors of a process that are of files with a name."""
+    return ((path, link) for path, link in islice(links(pid), MOST_FILES) if link[:1] == "/")
 
 
 def all_locks() -> list[Lock]:
@@ -115,7 +184,6 @@ def _locked_files(process: Path) -> set[str]:
 def own_locks(process: Path) -> Iterator[Lock]:
     """Yield the locks on files that a process, a directory such as /proc/123, has open.
 
-    A line of fdinfo is "lock:", and then what /proc/locks has (fs/proc/fd.c, 5.14 to 6.18).
     Raises OSError if there are too many files to look at all of them.
     """
     end_s = time.thread_time() + MOST_CPU_S
@@ -123,8 +191,16 @@ def own_locks(process: Path) -> Iterator[Lock]:
         if time.thread_time() > end_s:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         with suppress(FileNotFoundError):
-            for line in read_lines(file, MOST_FILE_BYTES):
-                key, _, rest = line.partition(":")
-                lock = parsed(rest) if key == "lock" else None
-                if lock is not None:
-                    yield lock
+            yield from _locks_on(file)
+
+
+def _locks_on(file: Path) -> Iterator[Lock]:
+    """The locks of an open file, by its fdinfo: "lock:", and then what /proc/locks has.
+
+    See fs/proc/fd.c, 5.14 to 6.18.
+    """
+    for line in read_lines(file, MOST_FILE_BYTES):
+        key, _, rest = line.partition(":")
+        lock = parsed(rest) if key == "lock" else None
+        if lock is not None:
+            yield lock

@@ -2,20 +2,24 @@
 
 import os
 import stat
-import time
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
 from kernel_delay.formatting import encodable
-from kernel_delay.host.file_locks import PROC, Lock, LockOwner, all_locks, locker, own_locks
+from kernel_delay.host.file_locks import (
+    MOST_FILES,
+    PROC,
+    Lock,
+    LockOwner,
+    all_locks,
+    lockers,
+    own_locks,
+)
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.open_files import MOST_CPU_S, links, processes
-from kernel_delay.host.target import read_comm, read_stat
-
-# Of a process, files that are looked at.
-MOST_FILES = 1024
+from kernel_delay.host.open_files import links
+from kernel_delay.host.target import read_stat
 
 
 class PolledLock(NamedTuple):
@@ -57,7 +61,7 @@ def _polled_lock(pid: int, kinds: Container[str]) -> PolledLock | None:
     ((file, path),) = paths.items()
     if len({lock.pid for lock in contended[file]}) > 1:
         return None
-    owner = _owner(contended[file][0], path, pid)
+    owner = _owner(contended[file][0], pid)
     # It inherited what those have open, as a PID file, and need not want to lock that.
     if owner is None or owner[1] in _ancestors(pid):
         return None
@@ -87,24 +91,12 @@ def _open_files(pid: int, wanted: Container[str]) -> dict[str, str]:
     return found
 
 
-def _owner(lock: Lock, path: str, asker: int) -> tuple[str, int] | None:
-    """Who has a lock: by its PID, or else whoever has the file open with it, as by F_OFD_SETLK.
+def _owner(lock: Lock, asker: int) -> tuple[str, int] | None:
+    """Who has a lock: whoever took it, or else the only one that has the open file.
 
     None if several processes have that open file: any of them may have locked it.
     """
-    if lock.pid > 0 and (comm := locker(lock.pid, lock.file)) is not None:
-        return comm, lock.pid
-    end_s = time.thread_time() + MOST_CPU_S
-    found = None
-    for pid in processes():
-        if time.thread_time() > end_s:
-            return None
-        if pid == asker or all(link != path for _, link in links(pid)):
-            continue
-        # One that has ended, or may not be looked at.
-        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            if lock in own_locks(PROC / str(pid)):
-                if found is not None:
-                    return None
-                found = read_comm(PROC / str(pid)), pid
-    return found
+    found = lockers(lock, asker)
+    first = next(found, None)
+    is_taker = first is not None and first[1] == lock.pid
+    return None if not is_taker and any(found) else first
