@@ -1,19 +1,36 @@
 """Where threads stand: what a call waits for, who has that, and how it is printed."""
 
 import os
+import select
+import socket
 import struct
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from msgspec import structs
 
+from kernel_delay.capture.sleep_files import find_files
+from kernel_delay.host.open_files import watched_by_epoll
+from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
-from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
-from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner
-from kernel_delay.where.files import Files, Links
+from kernel_delay.where import (
+    Holder,
+    ProcessPosition,
+    State,
+    ThreadPosition,
+    UserFrame,
+    Where,
+    files,
+)
+from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner, with_files
+from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
 from kernel_delay.where.standing import StandingThread, at_least_ns, state_of, stop_signal
 
@@ -58,11 +75,23 @@ def test_owner_of_a_32_bit_mutex_is_elsewhere() -> None:
     assert mutex_owner(content, compat=True) == OWNER
 
 
-def calls(memory: Mapping[int, bytes], process: Path = Path("/nowhere"), pid: int = 1) -> Calls:
+PID, TID = os.getpid(), threading.get_native_id()
+
+
+def calls(memory: Mapping[int, bytes], pid: int = PID) -> Calls:
     def read(address: int, size: int) -> bytes:
         return memory.get(address, b"")[:size]
 
-    return Calls(pid, Files(process, Links()), read, NAMES)
+    return Calls(pid, Files(pid, TID), read, NAMES)
+
+
+def named(waited: Waited) -> Waited:
+    """What this process waits for, with what its descriptors are."""
+    keys = [each.key for each in waited.descriptors if each.key is not None]
+    unix_sockets = UnixSockets()
+    found = find_files(dict.fromkeys(keys, (TID, "poll")), unix_sockets)
+    unix_sockets.close()
+    return with_files(waited, Files(PID, TID), found)
 
 
 def call(name: str, *arguments: int) -> Call:
@@ -92,77 +121,133 @@ def test_pi_mutex_has_its_owner_in_the_futex() -> None:
     assert waited == Waited("the PI mutex at 0x1000", (Holder("owner", 7071, "owner"),))
 
 
+class Opened(NamedTuple):
+    """Descriptors, and what is said of each."""
+
+    words: dict[str, str]
+    fds: dict[str, int]
+
+
 @pytest.fixture
-def process(tmp_path: Path) -> Path:
-    """A process as /proc has it: a file, an epoll descriptor, an eventfd and two sockets."""
-    fds = tmp_path / "fd"
-    fds.mkdir()
-    for fd, link in (
-        (3, "/data/a file"),
-        (4, "anon_inode:[eventpoll]"),
-        (5, "anon_inode:[eventfd]"),
-        (6, "socket:[600]"),
-        (7, "socket:[700]"),
-        (8, "socket:[800]"),
-        (9, "pipe:[900]"),
-    ):
-        (fds / str(fd)).symlink_to(link)
-    (tmp_path / "fdinfo").mkdir()
-    (tmp_path / "fdinfo" / "4").write_text(
-        "pos:\t0\nflags:\t02\ntfd:        5 events:       19 data: 5\ntfd:        6 events: 1\n"
-    )
-    (tmp_path / "net").mkdir()
-    head = "  sl  local_address rem_address   st\n"
-    (tmp_path / "net" / "tcp").write_text(
-        head
-        + "   0: 0100007F:1538 0200007F:C350 01 00000000:00000000 00:00000000 00000000 0 0 600 1\n"
-        + "   1: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 700 1\n"
-        + "   2: nonsense\n"
-    )
-    (tmp_path / "net" / "unix").write_text(
-        "Num RefCount Protocol Flags Type St Inode Path\n"
-        "0000: 00000003 00000000 00000000 0001 03 800 /run/a.sock\n"
-    )
-    return tmp_path
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Descriptors of this process, of each kind."""
+    words, fds = {}, {}
+    own = f"{read_comm(PROC / str(PID))} ({PID})"
+    with ExitStack() as stack:
+
+        def add(kind: str, opened: int | socket.socket, said: str) -> None:
+            fds[kind] = opened if isinstance(opened, int) else opened.fileno()
+            words[kind] = f"fd {fds[kind]} ({said})"
+            close = os.close if isinstance(opened, int) else socket.socket.close
+            stack.callback(close, opened)  # type: ignore[arg-type]
+
+        file, fifo, path = tmp_path / "a file", tmp_path / "fifo", tmp_path / "a.sock"
+        file.touch()
+        os.mkfifo(fifo)
+        add("file", os.open(file, os.O_RDONLY), str(file))
+        add("eventfd", os.eventfd(0), "eventfd")
+        add("fifo", os.open(fifo, os.O_RDWR), f"the FIFO {fifo}; writer: {own}")
+        add("lone FIFO", os.open(fifo, os.O_RDONLY), f"the FIFO {fifo}; writer: {own}")
+        reads, writes = os.pipe()
+        add("pipe to read", reads, f"a pipe; writer: {own}")
+        add("pipe to write", writes, f"a pipe; reader: {own}")
+        reads, writes = os.pipe()
+        os.close(writes)
+        add("broken pipe", reads, "a pipe whose writer is not known")
+        listener = socket.create_server(("127.0.0.1", 0))
+        at = f"127.0.0.1:{listener.getsockname()[1]}"
+        add("listener", listener, f"TCP {at}")
+        client = socket.create_connection(listener.getsockname())
+        add("waits for accept", client, f"TCP {text(client)} to {at}; peer: {own}")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+        server.listen()
+        add("Unix listener", server, f"Unix socket {path}")
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(path))
+        accepted, _ = server.accept()
+        add("Unix client", client, f"a Unix socket to {path}; peer: {own}")
+        add("accepted", accepted, f"Unix socket {path}; peer: {own}")
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            pair = socket.socketpair(type=kind)
+            add(f"pair {kind}", pair[0], f"a Unix socket; peer: {own}")
+            add(f"other {kind}", pair[1], f"a Unix socket; peer: {own}")
+        netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+        netlink.bind((0, 0))
+        add("netlink", netlink, "a netlink socket")
+        yield Opened(words, fds)
 
 
-@pytest.mark.parametrize(
-    ("fd", "words"),
-    [
-        (3, "fd 3 (/data/a file)"),
-        (4, "fd 4 (eventpoll)"),
-        (6, "fd 6 (TCP 127.0.0.1:5432 to 127.0.0.2:50000)"),
-        (7, "fd 7 (TCP 0.0.0.0:80)"),
-        (8, "fd 8 (Unix socket /run/a.sock)"),
-        (9, "fd 9 (a pipe)"),
-        (10, "fd 10"),
-    ],
-)
-def test_descriptor_is_what_proc_says(process: Path, fd: int, words: str) -> None:
-    assert Files(process, Links()).describe(fd).words == words
+def text(connection: socket.socket) -> str:
+    host, port = connection.getsockname()
+    return f"{host}:{port}"
 
 
-def test_polled_descriptors_are_named(process: Path) -> None:
-    memory = {ADDRESS: struct.pack("=ihhihhihh", 3, 1, 0, -1, 1, 0, 5, 1, 0)}
-    waited = calls(memory, process).waited(call("poll", ADDRESS, 3, 1000))
-    assert waited.words == "fd 3 (/data/a file), fd 5 (eventfd)"
+def test_descriptors_have_their_kind_and_other_end(opened: Opened) -> None:
+    found = {
+        kind: named(calls({}).waited(call("write" if "write" in kind else "read", fd))).words
+        for kind, fd in opened.fds.items()
+    }
+    assert found == opened.words
 
 
-def test_selected_descriptors_are_those_of_all_sets(process: Path) -> None:
-    memory = {ADDRESS: b"\x08", ADDRESS + 8: b"\x20"}
-    waited = calls(memory, process).waited(call("select", 6, ADDRESS, ADDRESS + 8, 0))
-    assert waited.words == "fd 3 (/data/a file), fd 5 (eventfd)"
+def test_descriptor_that_is_closed_has_its_number() -> None:
+    assert named(calls({}).waited(call("read", 10_000))).words == "fd 10000"
 
 
-def test_epoll_has_what_it_watches(process: Path) -> None:
-    waited = calls({}, process).waited(call("epoll_wait", 4, ADDRESS, 10, 0xFFFFFFFF))
-    assert waited.words == (
-        "epoll fd 4, which watches fd 5 (eventfd), fd 6 (TCP 127.0.0.1:5432 to 127.0.0.2:50000)"
-    )
+def test_polled_descriptors_are_named(opened: Opened) -> None:
+    file, event = opened.fds["file"], opened.fds["eventfd"]
+    memory = {ADDRESS: struct.pack("=ihhihhihh", file, 1, 0, -1, 1, 0, event, 1, 0)}
+    waited = named(calls(memory).waited(call("poll", ADDRESS, 3, 1000)))
+    assert waited.words == f"{opened.words['file']}, {opened.words['eventfd']}"
 
 
-def test_many_descriptors_are_counted(process: Path) -> None:
-    assert Files(process, Links()).several(list(range(20, 30))).endswith("fd 23, 6 more")
+def test_selected_descriptors_are_those_of_all_sets(opened: Opened) -> None:
+    fds = opened.fds["file"], opened.fds["eventfd"]
+    memory = {
+        ADDRESS: (1 << fds[0]).to_bytes(128, "little"),
+        ADDRESS + 128: (1 << fds[1]).to_bytes(128, "little"),
+    }
+    arguments = max(fds) + 1, ADDRESS, ADDRESS + 128, 0
+    waited = named(calls(memory).waited(call("select", *arguments)))
+    assert waited.words == f"{opened.words['file']}, {opened.words['eventfd']}"
+
+
+def test_epoll_has_what_it_watches_and_who_is_there(opened: Opened) -> None:
+    kinds = "Unix client", "eventfd"
+    with select.epoll() as epoll:
+        for kind in kinds:
+            epoll.register(opened.fds[kind], select.EPOLLIN)
+        waited = named(calls({}).waited(call("epoll_wait", epoll.fileno(), ADDRESS, 10, 2**32 - 1)))
+        start = f"epoll fd {epoll.fileno()}, which watches "
+    assert waited.words is not None
+    assert waited.words.startswith(start)
+    assert set(waited.words.removeprefix(start).split(", ")) == {opened.words[k] for k in kinds}
+    assert [(each.relation, each.tid) for each in waited.holders] == [("peer", PID)]
+
+
+def test_epoll_of_many_is_read_once_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of a server wait for the same one, and the kernel goes through all each time."""
+    reads = []
+
+    def watched(process: Path, fd: int, most_bytes: int) -> list[int]:
+        reads.append(fd)
+        return watched_by_epoll(process, fd, most_bytes)
+
+    monkeypatch.setattr(files, "watched_by_epoll", watched)
+    with ExitStack() as stack:
+        epoll = stack.enter_context(select.epoll())
+        event = os.eventfd(0)
+        stack.callback(os.close, event)
+        for _ in range(1000):
+            copy = os.dup(event)
+            stack.callback(os.close, copy)
+            epoll.register(copy, select.EPOLLIN)
+        looked = calls({})
+        for _ in range(30):
+            waited = looked.waited(call("epoll_wait", epoll.fileno(), ADDRESS, 10, 0))
+    assert len(reads) == 1
+    assert waited.more == 996
 
 
 def test_relative_sleep_has_its_length() -> None:
@@ -350,6 +435,19 @@ def test_owner_many_wait_for_is_named_once_with_state() -> None:
         "# 10 threads wait for a lock of worker (1), which is in uninterruptible sleep, in fsync."
         in render(found, IN_A_PIPE).splitlines()
     )
+
+
+def test_owners_who_share_a_lock_are_one_line_and_no_deadlock() -> None:
+    shared = (Holder("owner", 1, "sh"), Holder("owner", 2, "sleep"))
+    threads = [position(1, holders=owned_by(3)), position(3, holders=shared)]
+    lines = render(answer(*threads), IN_A_PIPE).splitlines()
+    assert "# 1 thread waits for a lock of sh (1) and sleep (2), which share it." in lines
+    assert [line for line in lines if "owner" in line] == [
+        "    owner: worker (3)",
+        "    owner: sh (1)",
+        "    owner: sleep (2)",
+    ]
+    assert deadlocks(threads) == ()
 
 
 def test_threads_that_stand_alike_are_one_entry() -> None:

@@ -1,6 +1,6 @@
 """Where threads stand, as text: who waits for whom, then each thread with its stacks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_command
@@ -123,19 +123,14 @@ def _waited_for(process: ProcessPosition, found: Where, layout: Layout) -> Itera
     """For whose locks threads of the process wait, and where those owners stand."""
     everyone = {thread.tid: thread for each in found.processes for thread in each.threads}
     in_circles = {tid for circle in found.deadlocks for tid in circle}
-    waiters: dict[int, int] = {}
-    owners: dict[int, Holder] = {}
+    waiters: dict[tuple[Holder, ...], int] = {}
     for thread in process.threads:
-        for holder in thread.holders:
-            if holder.relation == "owner" and thread.tid not in in_circles:
-                waiters[holder.tid] = waiters.get(holder.tid, 0) + 1
-                owners[holder.tid] = holder
+        if thread.owners and thread.tid not in in_circles:
+            waiters[thread.owners] = waiters.get(thread.owners, 0) + 1
     by_count = sorted(waiters.items(), key=lambda each: -each[1])
-    for tid, count in by_count[:MOST_OWNERS]:
+    for owners, count in by_count[:MOST_OWNERS]:
         wait = "1 thread waits" if count == 1 else f"{count:,} threads wait"
-        owner = everyone.get(tid)
-        where = f", which is {_state(owner)}{_call(owner)}" if owner else ""
-        yield from layout.comment(f"{wait} for a lock of {_named(owners[tid])}{where}.", "verdict")
+        yield from layout.comment(f"{wait} for a lock of {_owners(owners, everyone)}.", "verdict")
     if others := by_count[MOST_OWNERS:]:
         count = sum(each for _, each in others)
         yield from layout.comment(
@@ -143,6 +138,15 @@ def _waited_for(process: ProcessPosition, found: Where, layout: Layout) -> Itera
             f" {count:,} {_plural(count, 'thread')} waiting: see the threads below.",
             "verdict",
         )
+
+
+def _owners(owners: Sequence[Holder], everyone: Mapping[int, ThreadPosition]) -> str:
+    if len(owners) > 1:
+        return f"{' and '.join(map(_named, owners))}, which share it"
+    (owner,) = owners
+    position = everyone.get(owner.tid)
+    where = f", which is {_state(position)}{_call(position)}" if position else ""
+    return f"{_named(owner)}{where}"
 
 
 def _plural(count: int, word: str) -> str:
@@ -160,7 +164,7 @@ def _grouped(
         groups.values(),
         key=lambda group: (
             group[0].tid not in in_circles,
-            not any(holder.relation == "owner" for holder in group[0].holders),
+            not group[0].owners,
             _ORDER.index(group[0].state),
             group[0].tid,
         ),

@@ -89,6 +89,11 @@ class ThreadPosition(Struct, frozen=True):
     user_end: str | None = None
     remark: str | None = None
 
+    @property
+    def owners(self) -> tuple[Holder, ...]:
+        """Who has the lock that it waits for: several have one of a file that they share."""
+        return tuple(holder for holder in self.holders if holder.relation == "owner")
+
 
 class ProcessPosition(Struct, frozen=True):
     """Where the threads of one process stand.

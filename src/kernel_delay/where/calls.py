@@ -4,16 +4,16 @@ import os
 import struct
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
 from kernel_delay.formatting import brief
-from kernel_delay.host.kernel_names import FUTEXES
-from kernel_delay.host.target import PROC, read_comm
+from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES
+from kernel_delay.host.open_files import EPOLLS
+from kernel_delay.host.target import PROC, children_of, read_comm
 from kernel_delay.symbols.memory import Read
 from kernel_delay.where import Holder
-from kernel_delay.where.files import MOST_NAMED, Files
+from kernel_delay.where.files import MOST_NAMED, Descriptor, Files, Found, peers
 
 # Places in struct pt_regs of a call's arguments, as in struct standing_thread. x86-64 and i386:
 # arch/x86/include/asm/ptrace.h; arm64: the first registers.
@@ -21,14 +21,9 @@ _X86_64 = (14, 13, 12, 7, 9, 8)
 _I386 = (5, 11, 12, 13, 14, 4)
 _ARM = (0, 1, 2, 3, 4, 5)
 
-_READERS = frozenset(
-    ("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "accept",
-     "accept4", "getdents64", "io_uring_enter")
-)  # fmt: skip
-_WRITERS = frozenset(
-    ("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg",
-     "connect", "sendfile", "fsync", "fdatasync", "sync_file_range", "syncfs", "fallocate",
-     "ftruncate", "ioctl", "fcntl", "flock", "close", "fstat")
+# Calls that may wait for the one file whose descriptor is their first argument.
+_OF_FILES = frozenset(
+    (*FILE_CALLS, "io_uring_enter", "sendfile", "syncfs", "close", "fstat")
 )  # fmt: skip
 _PATHS = frozenset(
     ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "chdir", "rename", "truncate",
@@ -73,10 +68,19 @@ class Call(Struct, frozen=True):
 
 
 class Waited(Struct, frozen=True):
-    """What a call waits for, in words, and who has that."""
+    """What a call waits for, in words, and who has that.
+
+    Attributes:
+        words: The words. None: not known, or the descriptors alone.
+        holders: Who has it.
+        descriptors: What it waits for, behind the words; as many as are named.
+        more: How many further descriptors it waits for.
+    """
 
     words: str | None = None
     holders: tuple[Holder, ...] = ()
+    descriptors: tuple[Descriptor, ...] = ()
+    more: int = 0
 
 
 def arguments_of(registers: tuple[int, ...], compat: bool) -> tuple[int, ...]:
@@ -104,19 +108,16 @@ class Calls:
         name = call.name
         if name in FUTEXES:
             return self._futex(call)
-        if name in _READERS or name in _WRITERS:
-            found = self._files.describe(
-                _signed(first), os.O_WRONLY if name in _READERS else os.O_RDONLY
-            )
-            return Waited(found.words, found.peers)
-        if name in ("poll", "ppoll", "ppoll_time64"):
-            return Waited(self._files.several(self._polled(first, second)))
-        if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
-            return Waited(self._files.several(self._selected(call)))
-        if name.startswith("epoll_"):
+        if name in EPOLLS:
             fd = _signed(first)
-            watched = self._files.several(self._files.epoll(fd))
-            return Waited(f"epoll fd {fd}, which watches {watched}")
+            return self._several(self._files.epoll(fd), f"epoll fd {fd}, which watches")
+        if name in _OF_FILES:
+            writes = name in WRITES or name == "sendfile"
+            return Waited(descriptors=(self._files.note(_signed(first), writes=writes),))
+        if name in ("poll", "ppoll", "ppoll_time64"):
+            return self._several(self._polled(first, second))
+        if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
+            return self._several(self._selected(call))
         if name in ("wait4", "waitpid", "waitid"):
             return self._children(_signed(second if name == "waitid" else first), call)
         if name == "nanosleep" and not call.compat:
@@ -128,6 +129,12 @@ class Calls:
         if name in _PATHS_AT:
             return Waited(self._path(second))
         return Waited()
+
+    def _several(self, fds: list[int], words: str | None = None) -> Waited:
+        if not fds:
+            return Waited(" ".join(filter(None, (words, "no descriptor"))))
+        named = tuple(map(self._files.note, fds[:MOST_NAMED]))
+        return Waited(words, descriptors=named, more=len(fds) - len(named))
 
     def _futex(self, call: Call) -> Waited:
         address, operation, value, *_ = call.arguments
@@ -165,7 +172,7 @@ class Calls:
     def _children(self, pid: int, call: Call) -> Waited:
         if call.name == "waitid" and call.arguments[0] != _P_PID:
             pid = -1
-        children = [pid] if pid > 0 else self._all_children()
+        children = [pid] if pid > 0 else children_of(self._pid)
         named = []
         for child in children:
             try:
@@ -178,15 +185,6 @@ class Calls:
         if len(named) > MOST_NAMED:
             words += f" and {len(named) - MOST_NAMED} more"
         return Waited(f"the end of {words}", tuple(named[:MOST_NAMED]))
-
-    def _all_children(self) -> list[int]:
-        found: list[int] = []
-        for path in Path(PROC / str(self._pid) / "task").glob("*/children"):
-            try:
-                found += map(int, path.read_text().split())
-            except OSError:  # the thread is gone, or the kernel has no CONFIG_PROC_CHILDREN
-                continue
-        return found
 
     def _clock(self, clock: int, flags: int, address: int) -> Waited:
         content = self._read(address, 16)
@@ -204,6 +202,18 @@ class Calls:
     def _path(self, address: int) -> str | None:
         text = self._read(address, _LONGEST_PATH).partition(b"\0")[0]
         return text.decode(errors="backslashreplace") or None
+
+
+def with_files(waited: Waited, files: Files, found: Found) -> Waited:
+    """Return what a call waits for with what its descriptors are."""
+    if not waited.descriptors:
+        return waited
+    listed = [files.words(each, found) for each in waited.descriptors]
+    if waited.more:
+        listed.append(f"{waited.more} more")
+    words = " ".join(filter(None, (waited.words, ", ".join(listed))))
+    at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
+    return Waited(words, tuple(dict.fromkeys((*waited.holders, *at_ends))))
 
 
 def awaited_futex(call: Call) -> int | None:

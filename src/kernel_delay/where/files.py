@@ -1,130 +1,108 @@
 """What a process's descriptors are: files, pipes and sockets, and who is at their other ends."""
 
-import os
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.host.open_files import access as access_of
-from kernel_delay.host.open_files import links, watched_by_epoll
-from kernel_delay.host.open_files.inet import InetSockets, text_of
+from kernel_delay.capture.sleep_files import FileKey
+from kernel_delay.host.file_status import file_status
+from kernel_delay.host.open_files import INODE_MASK, access, watched_by_epoll
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import PROC, process_ids, read_comm
+from kernel_delay.host.target import PROC
+from kernel_delay.model import FilePeer, SleepFile
 from kernel_delay.where import Holder
 
-# So many descriptors of all processes are looked at, and so much of a table of sockets.
-MOST_DESCRIPTORS = 200_000
+# So much of a table of sockets is looked at, and of what an epoll descriptor watches.
 TABLE_BYTES = 16 << 20
 
 # Of what is listed, so many are named.
 MOST_NAMED = 4
 
+Found = Mapping[FileKey, SleepFile]
+"""What descriptors are of, and who has the other ends."""
+
 
 class Descriptor(Struct, frozen=True):
-    """A file descriptor in words, and who is at the other end if that is known."""
+    """A file descriptor, and what it was of when the thread that waits for it was looked at.
 
-    words: str
-    peers: tuple[Holder, ...] = ()
+    Attributes:
+        fd: Its number.
+        key: What it was of. None: not known.
+    """
 
-
-class Links:
-    """Which processes have which pipes and sockets open; read once, when it is first asked for."""
-
-    def processes(self, link: str, access: int | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the processes that have it open, with their names.
-
-        With `access`, os.O_RDONLY or os.O_WRONLY, only those that have it open so, or for both.
-        """
-        found = {}
-        for pid, path in self._open.get(link, ()):
-            try:
-                reads, writes = access_of(path)
-                if (access == os.O_RDONLY and not reads) or (access == os.O_WRONLY and not writes):
-                    continue
-                found[pid] = read_comm(PROC / str(pid))
-            except OSError:
-                continue
-        return tuple(found.items())
-
-    @cached_property
-    def _open(self) -> dict[str, list[tuple[int, str]]]:
-        found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for number, (pid, path, link) in enumerate(_all_links()):
-            if link.startswith(("pipe:", "socket:")):
-                found[link].append((pid, path))
-            if number >= MOST_DESCRIPTORS:
-                break
-        return found
+    fd: int
+    key: FileKey | None = None
 
 
 class Files:
     """The descriptors of one process."""
 
-    def __init__(self, process: Path, links: Links) -> None:
-        """Those of `process`, a directory such as /proc/123."""
-        self._process = process
-        self._links = links
-        self._inet = InetSockets(process, TABLE_BYTES)
+    def __init__(self, pid: int, tid: int) -> None:
+        """Those of process `pid`; `tid` is a thread of it that has not ended."""
+        self._pid = pid
+        self._process = PROC / str(tid)
+        self._watched: dict[int, list[int]] = {}
 
-    def describe(self, fd: int, access: int | None = None) -> Descriptor:
-        """Return what a descriptor is.
+    def note(self, fd: int, *, writes: bool = False) -> Descriptor:
+        """Return what a descriptor is of now.
 
-        With `access`, the peers of a pipe are those that have it open so.
+        `writes`: the thread writes to it, and does not read, as far as it is open for both.
         """
+        path = f"{self._process}/fd/{fd}"
         try:
-            link = os.readlink(self._process / "fd" / str(fd))
+            reads, is_for_writing = access(path)
+            inode = file_status(path).inode & INODE_MASK
         except OSError:
-            return Descriptor(f"fd {fd}")
-        if link.startswith("pipe:"):
-            return self._pipe(fd, link, access)
-        if link.startswith("socket:"):
-            return self._socket(fd, link)
-        words = os.fsencode(link).decode(errors="backslashreplace")
-        return Descriptor(f"fd {fd} ({words.removeprefix('anon_inode:').strip('[]')})")
+            return Descriptor(fd)
+        return Descriptor(
+            fd, FileKey(self._pid, fd, inode, is_for_writing and (writes or not reads))
+        )
 
     def epoll(self, fd: int) -> list[int]:
-        """Return the descriptors that an epoll one watches."""
-        return watched_by_epoll(self._process, fd)
+        """Return the descriptors that an epoll one watches; threads may share it."""
+        if fd not in self._watched:
+            self._watched[fd] = watched_by_epoll(self._process, fd, TABLE_BYTES)
+        return self._watched[fd]
 
-    def several(self, fds: list[int]) -> str:
-        """Return what several descriptors are; the first are named."""
-        named = [self.describe(fd).words for fd in fds[:MOST_NAMED]]
-        if len(fds) > MOST_NAMED:
-            named.append(f"{len(fds) - MOST_NAMED} more")
-        return ", ".join(named) if named else "no descriptor"
+    def words(self, descriptor: Descriptor, found: Found) -> str:
+        """Return a descriptor in words, with who is at the other end if that is known."""
+        file = found.get(descriptor.key) if descriptor.key else None
+        if descriptor.key is None or file is None:
+            return f"fd {descriptor.fd}"
+        end = "peer"
+        if file.kind == "pipe":
+            end = "reader" if descriptor.key.writes else "writer"
+        behind = f"; {end}: {_named(file)}" if file.peers else ""
+        if file.kind == "pipe" and not file.peers:
+            behind = f" whose {end} is not known"
+        return f"fd {descriptor.fd} ({self._words(file)}{behind})"
 
-    def _pipe(self, fd: int, link: str, access: int | None) -> Descriptor:
-        if access is None:
-            return Descriptor(f"fd {fd} (a pipe)")
-        end = "writer" if access == os.O_WRONLY else "reader"
-        processes = self._links.processes(link, access)
-        peers = tuple(Holder("peer", pid, comm) for pid, comm in processes[:MOST_NAMED])
-        if not peers:
-            return Descriptor(f"fd {fd} (a pipe whose {end} is not known)")
-        return Descriptor(f"fd {fd} (a pipe; {end}: {_named(peers, len(processes))})", peers)
+    def _words(self, file: SleepFile) -> str:
+        to = f" to {file.peer_address}" if file.peer_address else ""
+        if file.kind == "pipe":
+            return "a pipe" if file.name.startswith("pipe:") else f"the FIFO {file.name}"
+        if file.kind in ("tcp", "udp") and not file.name.startswith("socket:"):
+            return f"{file.kind.upper()} {file.name}{to}"
+        if file.kind == "unix":
+            return f"{self._unix(file)}{to}"
+        if file.name.startswith("socket:"):
+            return self._sockets.get(_inode(file), "a socket")
+        return file.name.removeprefix("anon_inode:").strip("[]")
 
-    def _socket(self, fd: int, link: str) -> Descriptor:
-        inode = link.removeprefix("socket:[").rstrip("]")
-        own = self._inet.find(int(inode))
-        if own is None:
-            return Descriptor(f"fd {fd} ({self._unix.get(inode, 'a socket')})")
-        words = f"{own.protocol.upper()} {text_of(own.local)}"
-        if not own.is_connected:
-            return Descriptor(f"fd {fd} ({words})")
-        peer = self._inet.peer(own)
-        processes = self._links.processes(f"socket:[{peer.inode}]") if peer else ()
-        peers = tuple(Holder("peer", pid, comm) for pid, comm in processes[:MOST_NAMED])
-        behind = f"; peer: {_named(peers, len(processes))}" if peers else ""
-        return Descriptor(f"fd {fd} ({words} to {text_of(own.remote)}{behind})", peers)
+    def _unix(self, file: SleepFile) -> str:
+        if not file.name.startswith("socket:"):
+            return f"Unix socket {file.name}"
+        is_known = file.peers or file.peer_address
+        # It may be one of another network namespace.
+        return "a Unix socket" if is_known else self._sockets.get(_inode(file), "a Unix socket")
 
     @cached_property
-    def _unix(self) -> dict[str, str]:
+    def _sockets(self) -> dict[str, str]:
+        """Unix sockets of other network namespaces, and netlink sockets, by their inodes."""
         found = {}
-        for words in self._table("unix", 7):
-            found[words[6]] = f"Unix socket {words[7]}" if len(words) > 7 else "a Unix socket"
+        for words in self._table("unix", 8):
+            found[words[6]] = f"Unix socket {words[7]}"
         for words in self._table("netlink", 10):
             found[words[9]] = "a netlink socket"
         return found
@@ -137,13 +115,25 @@ class Files:
         yield from (words for line in lines if len(words := line.split()) >= columns)
 
 
-def _named(peers: tuple[Holder, ...], count: int) -> str:
-    named = ", ".join(f"{peer.name} ({peer.tid})" for peer in peers)
-    return named if count <= len(peers) else f"{named} and {count - len(peers)} more"
+def peers(descriptor: Descriptor, found: Found) -> tuple[Holder, ...]:
+    """Return who is at the other end of a descriptor, if that is known."""
+    file = found.get(descriptor.key) if descriptor.key else None
+    named = file.peers[:MOST_NAMED] if file is not None else ()
+    return tuple(Holder("peer", peer.pid, peer.comm) for peer in named)
 
 
-def _all_links() -> Iterator[tuple[int, str, str]]:
-    """Every descriptor of every process: the PID, the descriptor's path and what it is of."""
-    for pid in process_ids():
-        for path, link in links(pid):
-            yield pid, path, link
+def _inode(file: SleepFile) -> str:
+    return file.name.removeprefix("socket:[").rstrip("]")
+
+
+def _named(file: SleepFile) -> str:
+    named = ", ".join(map(_peer, file.peers[:MOST_NAMED]))
+    if file.more_peers:
+        return f"{named} and maybe others"
+    more = len(file.peers) - MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _peer(peer: FilePeer) -> str:
+    held = ", frozen" if peer.freezers else ", stopped" if peer.stopped else ""
+    return f"{peer.comm} ({peer.pid}){held}"

@@ -10,23 +10,23 @@ from contextlib import ExitStack
 
 from msgspec import structs
 
+from kernel_delay.capture.sleep_files import FileKey, find_files, with_states
 from kernel_delay.errors import NoInputError
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import ProcessTarget
+from kernel_delay.model import SleepFile, SleepReason
 from kernel_delay.symbols import start_parsers
 from kernel_delay.where import ThreadPosition, Where
-from kernel_delay.where.files import Links
 from kernel_delay.where.process import Looked, Process
 from kernel_delay.where.standing import Standing, StandingThread
 
 
 def deadlocks(threads: Iterable[ThreadPosition]) -> tuple[tuple[int, ...], ...]:
-    """Return the circles of threads of which each waits for a lock that the next one owns."""
-    owners = {
-        thread.tid: holder.tid
-        for thread in threads
-        for holder in thread.holders
-        if holder.relation == "owner"
-    }
+    """Return the circles of threads of which each waits for a lock that the next one owns.
+
+    Of several owners any may give it back: such a lock is in no circle.
+    """
+    owners = {thread.tid: thread.owners[0].tid for thread in threads if len(thread.owners) == 1}
     order = {tid: at for at, tid in enumerate(owners)}
     found: list[tuple[int, ...]] = []
     passed_from: dict[int, int] = {}
@@ -63,26 +63,43 @@ def look(
     read. Raises NoInputError where they have all exited, PermissionDeniedError where one may not be
     looked at, and what Standing() raises.
     """
-    links = Links()
     start_parsers()
     with ExitStack() as stack:
+        # Made while sockets may be.
+        unix_sockets = UnixSockets()
+        stack.callback(unix_sockets.close)
         standing = stack.enter_context(Standing([target.pid for target in targets]))
         on_attached()
         before = standing.threads()
         locked = {thread.process for thread in before if thread.blocks_readers}
         lookers = {
             target.pid: stack.enter_context(
-                Process(target, links, reads=target.pid not in locked, source=source)
+                Process(target, reads=target.pid not in locked, source=source)
             )
             for target in targets
         }
         found = _look_until_still(standing, lookers)
+        files = _files(found, unix_sockets)
         processes = tuple(
-            looker.position(found[pid]) for pid, looker in lookers.items() if found[pid]
+            looker.position(found[pid], files) for pid, looker in lookers.items() if found[pid]
         )
     if not processes:
         raise NoInputError("the processes have exited: nothing to look at")
     return Where(processes, deadlocks(each for process in processes for each in process.threads))
+
+
+def _files(
+    found: Mapping[int, Sequence[Looked]], unix_sockets: UnixSockets
+) -> dict[FileKey, SleepFile]:
+    """What all the descriptors are of that are waited for, and who has the other ends."""
+    asked: dict[FileKey, tuple[int, SleepReason]] = {
+        descriptor.key: (each.thread.tid, "poll")
+        for looked in found.values()
+        for each in looked
+        for descriptor in each.waited.descriptors
+        if descriptor.key is not None
+    }
+    return with_states(find_files(asked, unix_sockets, found)) if asked else {}
 
 
 def _look_until_still(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import Self
 
 from msgspec import Struct, structs
@@ -10,7 +11,7 @@ from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.host.cgroups import read_hierarchy
-from kernel_delay.host.file_locks import lock_owner
+from kernel_delay.host.file_locks import lock_owners
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.host.system_state import tracer
 from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread
@@ -21,8 +22,15 @@ from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import PythonStack
 from kernel_delay.symbols.python.threads import ThreadPointers
 from kernel_delay.where import Holder, ProcessPosition, Relation, State, ThreadPosition, UserFrame
-from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, awaited_futex
-from kernel_delay.where.files import Files, Links
+from kernel_delay.where.calls import (
+    Call,
+    Calls,
+    Waited,
+    arguments_of,
+    awaited_futex,
+    with_files,
+)
+from kernel_delay.where.files import MOST_NAMED, Files, Found
 from kernel_delay.where.python_frames import GilWait, PythonThreads, gil_wait, joined
 from kernel_delay.where.standing import (
     TASK_RUNNING,
@@ -63,7 +71,7 @@ class Looked(Struct, frozen=True):
 class Process:
     """One process: its code, memory and descriptors."""
 
-    def __init__(self, target: ProcessTarget, links: Links, *, reads: bool, source: bool) -> None:
+    def __init__(self, target: ProcessTarget, *, reads: bool, source: bool) -> None:
         """Open them, if the process is one whose memory is read."""
         self._target = target
         self._kernel = KernelSymbols()
@@ -73,8 +81,9 @@ class Process:
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
         with ExitStack() as failing:
-            directory = PROC / str(living_thread(target.pid) or target.pid)
-            self._files = Files(directory, links)
+            living = living_thread(target.pid) or target.pid
+            directory = PROC / str(living)
+            self._files = Files(target.pid, living)
             if reads:
                 self._image = failing.enter_context(ProcessImage(target.pid))
                 self._memory = ProcessMemory(directory, self._image.bounds)
@@ -164,10 +173,13 @@ class Process:
             (stack,) = space.unwind([(in_order, self._memory.read(sp, DEEP_STACK), sp, 0)])
         return stack
 
-    def position(self, looked: Sequence[Looked]) -> ProcessPosition:
-        """The process, with what was seen of its threads by names."""
+    def position(self, looked: Sequence[Looked], found: Found) -> ProcessPosition:
+        """The process, with what was seen of its threads by names.
+
+        `found`: what their descriptors are.
+        """
         pid = self._target.pid
-        threads = tuple(map(self._thread, looked))
+        threads = tuple(self._thread(each, found) for each in looked)
         states = {thread.state for thread in threads}
         hierarchy = read_hierarchy(pid) if states & {"frozen", "throttled"} else None
         limits = hierarchy.levels if hierarchy and "throttled" in states else ()
@@ -185,8 +197,9 @@ class Process:
             remarks=tuple(self._remarks),
         )
 
-    def _thread(self, looked: Looked) -> ThreadPosition:
-        thread, waited, stack = looked.thread, looked.waited, looked.stack
+    def _thread(self, looked: Looked, found: Found) -> ThreadPosition:
+        thread, stack = looked.thread, looked.stack
+        waited = with_files(looked.waited, self._files, found)
         state = state_of(thread)
         frames = self._kernel.frames(_return_addresses(thread.kernel))
         reason = None
@@ -220,10 +233,8 @@ class Process:
         return joined(self._named(self._space, stack), stack.end, looked.python)
 
     def _file_lock(self, waited: Waited) -> Waited:
-        owner = lock_owner(self._target.pid)
-        if owner is None:
-            return waited
-        return Waited(waited.words, (*waited.holders, Holder("owner", owner.pid, owner.comm)))
+        owners = (Holder("owner", pid, comm) for comm, pid in lock_owners(self._target.pid))
+        return Waited(waited.words, (*waited.holders, *islice(owners, MOST_NAMED)))
 
     def _named(self, space: AddressSpaceApart, stack: Stack) -> tuple[StackFrame, ...]:
         """A stack's frames, with names as programmers write them."""

@@ -3,13 +3,16 @@
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -63,6 +66,7 @@ def is_in(tid: int, call: str) -> bool:
 
 FUTEX = {"x86_64": "202", "aarch64": "98"}[os.uname().machine]
 FLOCK = {"x86_64": "73", "aarch64": "32"}[os.uname().machine]
+POLL = {"x86_64": "7", "aarch64": "73"}[os.uname().machine]
 READ = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
 
 
@@ -204,6 +208,113 @@ def test_pipe_names_its_writer() -> None:
         thread = threads_of(process.pid)[process.pid]
     assert any(each.relation == "peer" and each.tid == os.getpid() for each in thread.holders)
     assert "a pipe; writer: " in (thread.waits_for or "")
+
+
+@contextmanager
+def forked(source: str, *fds: int) -> Iterator[int]:
+    """A process that has these descriptors too and runs this; its PID."""
+    with subprocess.Popen([sys.executable, "-c", source, *map(str, fds)], pass_fds=fds) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+READS = "import os, sys; os.read(int(sys.argv[1]), 1)"
+SLEEPS = "import time; time.sleep(600)"
+
+
+class Ends(NamedTuple):
+    """Two descriptors, and what is said of the first; the second is closed here."""
+
+    waits: int
+    other: int
+    said: str
+
+
+def fifo(folder: Path) -> Ends:
+    path = folder / "fifo"
+    os.mkfifo(path)
+    reads = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writes = os.open(path, os.O_WRONLY)
+    os.set_blocking(reads, True)
+    return Ends(reads, writes, f"the FIFO {path}; writer: ")
+
+
+def pair(folder: Path, kind: socket.SocketKind) -> Ends:
+    waits, other = socket.socketpair(type=kind)
+    return Ends(waits.detach(), other.detach(), "a Unix socket; peer: ")
+
+
+def unix_server(folder: Path) -> Ends:
+    path = str(folder / "a.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(path)
+        return Ends(client.detach(), listener.accept()[0].detach(), f"to {path}; peer: ")
+
+
+def backlog(folder: Path) -> Ends:
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    at = "to {}:{}; peer: ".format(*listener.getsockname())
+    return Ends(client.detach(), listener.detach(), at)
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        fifo,
+        partial(pair, kind=socket.SOCK_STREAM),
+        partial(pair, kind=socket.SOCK_DGRAM),
+        unix_server,
+        backlog,
+    ],
+    ids=["fifo", "stream", "datagram", "unix_server", "backlog"],
+)
+def test_other_end_of_a_read_is_named(opened: Callable[[Path], Ends], tmp_path: Path) -> None:
+    ends = opened(tmp_path)
+    with forked(SLEEPS, ends.other) as other, forked(READS, ends.waits) as waiter:
+        os.close(ends.other)
+        os.close(ends.waits)
+        wait_until(lambda: is_in(waiter, READ))
+        thread = threads_of(waiter)[waiter]
+        comm = Path(f"/proc/{other}/comm").read_text().strip()
+    assert f"{ends.said}{comm} ({other})" in (thread.waits_for or "")
+    assert thread.holders == (Holder("peer", other, comm),)
+
+
+def test_stopped_server_of_a_poll_is_said_to_be() -> None:
+    reads, writes = os.pipe()
+    polls = "import select, sys; p = select.poll(); p.register(int(sys.argv[1])); p.poll()"
+    with forked(SLEEPS, writes) as other, forked(polls, reads) as waiter:
+        os.close(reads)
+        os.close(writes)
+        os.kill(other, signal.SIGSTOP)
+        wait_until(lambda: state(other) == "T" and state(waiter) == "S")
+        wait_until(lambda: is_in(waiter, POLL))
+        thread = threads_of(waiter)[waiter]
+    assert f"({other}), stopped)" in (thread.waits_for or "")
+
+
+def test_inherited_file_lock_names_all_who_have_it(tmp_path: Path) -> None:
+    """Whoever took it has ended."""
+    file = tmp_path / "locked"
+    source = (
+        f"import fcntl; f = open({str(file)!r}, 'w'); print('on', flush=True); fcntl.flock(f, 2)"
+    )
+    with file.open("w") as ours, forked(SLEEPS, ours.fileno()) as other:
+        with forked("import fcntl, sys; fcntl.flock(int(sys.argv[1]), 2)", ours.fileno()) as taker:
+            wait_until(lambda: state(taker) == "Z")
+        with python(source) as process:
+            wait_until(lambda: is_in(process.pid, FLOCK))
+            thread = threads_of(process.pid)[process.pid]
+            lines = text("-p", process.pid)
+    owners = {each.tid for each in thread.holders if each.relation == "owner"}
+    assert owners == {os.getpid(), other}
+    assert any(line.endswith(", which share it.") for line in lines)
 
 
 # Writes to a file from memory that a userfaultfd never fills: the inode stays locked.

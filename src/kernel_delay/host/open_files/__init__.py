@@ -297,10 +297,10 @@ _POLLFD = struct.Struct("ihh")
 MOST_BITS = 1 << 16
 
 
-def watched_by_epoll(process: Path, fd: int) -> list[int]:
+def watched_by_epoll(process: Path, fd: int, most_bytes: int = MOST_FDINFO_BYTES) -> list[int]:
     """Return the descriptors that an epoll one watches. `process` is as /proc/123."""
     try:
-        lines = read_lines(process / "fdinfo" / str(fd), MOST_FDINFO_BYTES)
+        lines = read_lines(process / "fdinfo" / str(fd), most_bytes)
     except OSError:
         return []
     # "tfd: 5 events: …" (fs/eventpoll.c:ep_show_fdinfo(), 5.14 to 6.18).
