@@ -321,6 +321,36 @@ def test_sleep_between_attempts_to_lock_is_for_the_holder() -> None:
     assert rules_found(judged) == ["file_lock_polled"]
 
 
+def runs_flock(count: int, polled_lock: str | None) -> Sample:
+    """A shell that waited for children in turn: `sleep`, and so often flock(1)."""
+    wakers = (
+        *(Waker("thread", 500 + at, 500 + at, "flock", 1, MS) for at in range(count)),
+        *(Waker("thread", 600 + at, 600 + at, "sleep", 1, 45 * MS) for at in range(10)),
+    )
+    slept = Sleep("child", "wait4", (), False, 10 + count, 460 * MS, 45 * MS, wakers)
+    main = replace(timed_thread(PID, "bash"), sleeps=(slept,))
+    holder = ("holder", 70) if polled_lock else None
+    return sample(main, system_state=SystemState(lock_holder=holder, polled_lock=polled_lock))
+
+
+def test_shell_between_runs_of_flock_waits_for_the_holder() -> None:
+    judged = runs_flock(10, "/srv/lock")
+    finding = found("file_lock_polled", judged)
+    assert finding.sentence == (
+        "the main thread bash (27090) waited for its children, flock among them 10 times, maybe"
+        " for holder (70)'s lock on /srv/lock, for 460.0 ms."
+    )
+    assert rules_found(judged) == ["file_lock_polled"]
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(10, True), (1, False)])
+def test_children_that_lock_an_unknown_file_are_said_to(count: int, is_said: bool) -> None:
+    finding = found("wait_child", runs_flock(count, None))
+    said = f"flock ended {count} waits: it may wait for a file lock."
+    assert (said in finding.details) == is_said
+    assert ((finding.advice or "").endswith("/proc/[0-9]*/fdinfo/*")) == is_said
+
+
 @pytest.mark.parametrize(
     ("name", "count", "waits"), [("fcntl", 5, 10), ("fcntl", 1, 1), ("ioctl", 10, 10)]
 )

@@ -333,7 +333,7 @@ class SystemState(Struct, frozen=True):
             for. None: there is none.
         lock_shared: Other processes held that file lock too.
         polled_lock: The file of that lock, if the target slept on a timer between attempts to get
-            it. None: it did not.
+            it, or its children tried to. None: they did not.
         is_late: The machine was too busy to read these values at the boundaries of the window.
             Only the cgroup counts are then present, for a slightly longer time.
         freezers: The files that kept the cgroups frozen at the end of the window: freezer.state

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.analysis.verdict.wait_reasons import path_text
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.threads.sleeps import FILE_SHARE
 from kernel_delay.host.open_files.unix import UnixSockets
@@ -159,6 +160,57 @@ def test_a_frozen_writer_of_a_pipe_is_named(start_capture: StartCapture, file: s
     assert f"({writer.pid}) was frozen at the end, by its cgroup's freezer." in finding.text
     assert finding.advice is not None
     assert finding.advice.endswith(f">{group / file}")
+
+
+LOCKS = """
+import fcntl, sys, time
+file = open(sys.argv[1])
+fcntl.flock(file, fcntl.LOCK_EX)
+print(flush=True)
+time.sleep(int(sys.argv[2]))
+"""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """A process that has a file locked; its PID."""
+    words = (sys.executable, "-c", LOCKS, str(path), str(LIFE_S))
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_shell_whose_children_try_to_lock_is_said_to(
+    start_capture: StartCapture, tmp_path: Path, has_file: bool
+) -> None:
+    """If the children alone have the file, only their attempts are known."""
+    lock, attempts = tmp_path / "lock", tmp_path / "attempts"
+    lock.touch()
+    attempts.touch()
+    attempt = f"exec 9<{lock}; until flock -n 9" if has_file else f"until flock -n {lock} true"
+    script = f"{attempt}; do sleep 0.05; echo >>{attempts}; done"
+    with locked(lock) as holder, subprocess.Popen(["bash", "-c", script]) as shell:
+        try:
+            capture = start_capture(shell.pid, UNTIL_ENDED_S)
+            capture.wait_until_open()
+            enough = attempts.stat().st_size + 4
+            wait_until(lambda: attempts.stat().st_size >= enough)
+            sample = capture.end()
+        finally:
+            shell.kill()
+    (finding,) = (each for each in sample.verdict if "flock" in each.text)
+    if has_file:
+        assert finding.rule == "file_lock_polled"
+        assert finding.evidence["holder_pid"] == holder
+        assert f"({holder})'s lock on {path_text(str(lock))}," in finding.text
+    else:
+        assert finding.rule == "wait_child"
+        assert " waits: it may wait for a file lock." in finding.text
 
 
 POLLER = """

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from kernel_delay.analysis.verdict.formatting import length, name
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, path_text
+from kernel_delay.analysis.verdict.wakers import LOCKING_COMMAND, waits_ended_by
 from kernel_delay.model import Sample, Sleep, Thread
 
 # Calls that can ask for a file lock without waiting for it, and of what kinds (/proc/locks).
@@ -19,49 +22,75 @@ LOCKS_FILES = MappingProxyType(
     }
 )
 
+# Those that a child can take for the process that has opened the file.
+_OF_OPEN_FILES = frozenset(("FLOCK", "OFDLCK"))
+
 # A single call may have nothing to do with the sleep.
 LEAST_ATTEMPTS = 2
 
 
-def _pauses(thread: Thread) -> list[Sleep]:
-    """The sleeps on a timer, if there was a call on locks for each."""
+class _Polling(Struct, frozen=True):
+    """How a thread seems to try to lock a file.
+
+    Attributes:
+        pauses: Its sleeps between the attempts.
+        kinds: Of which kinds the lock may be.
+        does: What it does, in words.
+    """
+
+    pauses: list[Sleep]
+    kinds: frozenset[str]
+    does: str
+
+
+def _polling(thread: Thread) -> _Polling | None:
+    """How a thread seems to poll a lock, by itself or as a shell does; None if it does not."""
     found = [sleep for sleep in thread.sleeps if sleep.reason == "clock"]
     waits = sum(sleep.count for sleep in found)
-    calls = sum(call.count for call in thread.syscalls if call.name in LOCKS_FILES)
+    calls = [call for call in thread.syscalls if call.name in LOCKS_FILES]
     # The first or the last one may be outside of the window.
-    return found if waits >= LEAST_ATTEMPTS and calls >= max(waits - 1, LEAST_ATTEMPTS) else []
+    if waits >= LEAST_ATTEMPTS and sum(each.count for each in calls) >= max(
+        waits - 1, LEAST_ATTEMPTS
+    ):
+        kinds = frozenset[str]().union(*(LOCKS_FILES[call.name or ""] for call in calls))
+        return _Polling(found, kinds, f"slept on a timer {waits:,} times")
+    found = [sleep for sleep in thread.sleeps if sleep.reason == "child"]
+    attempts = waits_ended_by(found, LOCKING_COMMAND)
+    if attempts < LEAST_ATTEMPTS:
+        return None
+    does = f"waited for its children, {LOCKING_COMMAND} among them {attempts:,} times"
+    return _Polling(found, _OF_OPEN_FILES, does)
 
 
 def polled_kinds(threads: Iterable[Thread]) -> frozenset[str]:
     """Return the kinds of file locks that a thread may try to get, and sleep in between."""
-    calls = {call.name for thread in threads if _pauses(thread) for call in thread.syscalls}
-    return frozenset().union(*(LOCKS_FILES.get(name or "", ()) for name in calls))
+    return frozenset[str]().union(*(each.kinds for each in map(_polling, threads) if each))
 
 
 def _lost_ns(sample: Sample, thread: Thread) -> int:
     if sample.system_state is None or sample.system_state.polled_lock is None:
         return 0
-    return sum(sleep.ns for sleep in _pauses(thread))
+    polling = _polling(thread)
+    return sum(sleep.ns for sleep in polling.pauses) if polling else 0
 
 
 def _say(case: Case) -> Statement | None:
     state = case.sample.system_state
-    if state is None or state.polled_lock is None or state.lock_holder is None:
+    polling = _polling(case.thread)
+    if state is None or state.polled_lock is None or state.lock_holder is None or polling is None:
         return None
-    pauses = _pauses(case.thread)
-    attempts = sum(sleep.count for sleep in pauses)
     holder, pid = state.lock_holder
     return Statement(
-        f"{name(case.sample, case.thread)} slept on a timer {attempts:,} times, maybe for"
-        f" {holder} ({pid})'s lock on {path_text(state.polled_lock)},",
+        f"{name(case.sample, case.thread)} {polling.does}, maybe for {holder} ({pid})'s lock on"
+        f" {path_text(state.polled_lock)},",
         "other-process",
-        {"waits": attempts, "holder_pid": pid},
-        (f"The longest sleep took {length(max(sleep.max_ns for sleep in pauses))}.",),
+        {"waits": sum(sleep.count for sleep in polling.pauses), "holder_pid": pid},
+        (f"The longest sleep took {length(max(sleep.max_ns for sleep in polling.pauses))}.",),
         ADVICE["file_lock"],
         explains=frozenset(
             (rule, thread.tid)
             for thread in (case.thread, *case.others)
-            for rule in ("asleep", "wait_clock")
+            for rule in ("asleep", "wait_clock", "wait_child")
         ),
     )
 

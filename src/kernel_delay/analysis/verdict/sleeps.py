@@ -24,13 +24,19 @@ from kernel_delay.analysis.verdict.python_gil import (
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design, is_java
 from kernel_delay.analysis.verdict.wait_reasons import (
+    ADVICE,
     WAITS,
     MainFile,
     Wait,
     is_kept_by_peer,
     main_file,
 )
-from kernel_delay.analysis.verdict.wakers import MainWaker, main_waker
+from kernel_delay.analysis.verdict.wakers import (
+    LOCKING_COMMAND,
+    MainWaker,
+    main_waker,
+    waits_ended_by,
+)
 from kernel_delay.host.kernel_names import OPENS, WRITES
 from kernel_delay.model import Sample, Sleep, SleepReason, Thread, Who
 
@@ -213,6 +219,10 @@ def _say(case: Case, wait: Wait) -> Statement:
         among = ", among others," if around.lock_shared else ""
         details.append(f"{holder} ({pid}){among} had the lock at the end.")
         evidence["holder_pid"] = pid
+    attempts = waits_ended_by(slept, LOCKING_COMMAND) if wait.reason == "child" else 0
+    if attempts > 1:
+        details.append(f"{LOCKING_COMMAND} ended {attempts:,} waits: it may wait for a file lock.")
+        advice = ADVICE["file_lock"]
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1 and not among_locks:
         details.append(f"The longest wait took {length(longest)}.")

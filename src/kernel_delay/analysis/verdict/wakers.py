@@ -11,6 +11,10 @@ from kernel_delay.model import Sample, Sleep, Waker
 LEAST_SHARE = 0.25
 
 
+LOCKING_COMMAND = "flock"
+"""What locks a file for a shell: flock(1)."""
+
+
 class MainWaker(Struct, frozen=True):
     """The thread, or those of a name, that ended most; ids are 0 where they are several."""
 
@@ -35,6 +39,11 @@ def _of_process(sample: Sample, pid: int, tid: int) -> str:
     if pid == sample.target.pid:
         return " of the same process"
     return f" of process {pid}" if pid not in (0, tid) else ""
+
+
+def waits_ended_by(slept: Sequence[Sleep], comm: str) -> int:
+    """Return how many waits threads of that name ended."""
+    return sum(waker.count for sleep in slept for waker in sleep.wakers if waker.comm == comm)
 
 
 def most_frequent_waker(
