@@ -26,3 +26,12 @@ def test_poll_of_memory_whose_fuse_server_does_not_answer_is_measured(
     with fuse_mappings.mapped(NOBODY, polls=True) as (pid, _):
         said = output_of(sys.executable, "-m", *command, "-p", pid)
     assert f"({pid})" in said
+
+
+@pytest.mark.parametrize("options", [("where",), (), ("-s",), ("--chains",)])
+def test_process_whose_address_space_is_locked_is_measured(options: Sequence[str]) -> None:
+    """Its title and the files that it maps can't be read: only SIGKILL ends a wait for the lock."""
+    window = () if options == ("where",) else ("--sample-time", "0.2")
+    with fuse_mappings.locked() as pid:
+        said = output_of(sys.executable, "-m", "kernel_delay", *options, *window, "-p", pid)
+    assert f"({pid})" in said

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -27,6 +28,13 @@ int read_file_status(const char *path, struct file_status *status)
 	if (!status->device)
 		status->device = makedev(found.stx_dev_major, found.stx_dev_minor);
 	return 0;
+}
+
+void use_one_arena(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_ARENA_MAX, 1);
+#endif
 }
 
 /* A file of the kernel's does something when it is read; most of them say that they are empty. */

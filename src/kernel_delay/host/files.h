@@ -29,3 +29,8 @@ int find_in_root(int root, const char *path);
  * asked.
  */
 int find_in_mount(int root, const char *path);
+
+/* Have all threads use the same memory: what one frees the others are to use. Called before the
+ * first thread begins.
+ */
+void use_one_arena(void);

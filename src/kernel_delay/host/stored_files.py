@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.host._files import ffi, lib
+from kernel_delay.host.address_space import read_in_time
 from kernel_delay.host.mounts import Mounts
 
 # As path_resolution(7) has it.
@@ -148,9 +149,13 @@ class Root:
             return None
 
     def open_mapped(self, link: Path) -> StoredFile | None:
-        """Open a file of map_files; None for what is no file with content, as a device."""
+        """Open a file of map_files; None for what is no file with content, as a device.
+
+        TimeoutError: others have the lock of the process's address space.
+        """
         try:
-            return _opened(os.open(link, os.O_PATH | os.O_CLOEXEC), self._mounts, self._copier)
+            found = read_in_time(lambda: os.open(link, os.O_PATH | os.O_CLOEXEC))
+            return _opened(found, self._mounts, self._copier)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.formatting import title_in
+from kernel_delay.host.address_space import read_in_time
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_bytes
 
@@ -283,6 +284,8 @@ def name_of(pid: int) -> str:
 def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
     """The arguments of process `pid`, or the title that it gave itself; none if it is gone.
 
+    Nor are there any if others have the lock of its address space.
+
     See proc_pid_cmdline(5); `most_bytes` are read.
     """
     raw = _cmdline(pid, most_bytes)
@@ -295,7 +298,7 @@ def command_line(pid: int, most_bytes: int) -> tuple[str, ...]:
 
 def _cmdline(tid: int, most_bytes: int) -> bytes:
     try:
-        return read_bytes(f"{PROC}/{tid}/cmdline", most_bytes)
+        return read_in_time(lambda: read_bytes(f"{PROC}/{tid}/cmdline", most_bytes))
     except OSError:
         return b""
 

@@ -281,10 +281,6 @@ static void *load_in_thread(void *argument)
 static void begin_loading(struct loading *loading, struct bpf_object *object, int types_fd)
 {
 	*loading = (struct loading){.object = object, .types_fd = types_fd};
-#ifdef __GLIBC__
-	/* What one thread frees the others are to use. */
-	mallopt(M_ARENA_MAX, 1);
-#endif
 	loading->has_thread = !pthread_create(&loading->thread, NULL, load_in_thread, loading);
 	if (!loading->has_thread)
 		load_in_thread(loading);

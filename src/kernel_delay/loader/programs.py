@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from kernel_delay.host._files import lib as files
 from kernel_delay.loader._libbpf import ffi, lib
 from kernel_delay.loader.base import BpfError, Owned, bpf_error
 from kernel_delay.loader.maps import Map
@@ -249,6 +250,7 @@ class BpfObject:
     def load(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Create the maps and load the programs, in a thread; `meanwhile` is called beside it."""
         loading = ffi.new("struct loading *")
+        files.use_one_arena()
         lib.begin_loading(loading, self._object.handle, self._types.handle)
         try:
             meanwhile()

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from kernel_delay.errors import NoInputError, UnavailableError, hint, similar_names
 from kernel_delay.formatting import encodable
+from kernel_delay.host.address_space import read_in_time
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.file_status import FileStatus, file_status
 from kernel_delay.host.preflight import may_not_look_at
@@ -99,6 +100,11 @@ def process_objects(pid: int) -> tuple[ProbedObject, ...]:
         raise may_not_look_at(f"the mappings of process {pid}") from error
     except (FileNotFoundError, ProcessLookupError):
         raise NoInputError(f"process {pid} has exited or has no memory of its own") from None
+    except TimeoutError:
+        raise UnavailableError(
+            f"the mappings of process {pid} can't be read: another process or thread has the lock"
+            " of its address space; see kernel-delay where"
+        ) from None
     files = {(m.device, m.inode): m for m in mappings if m.executable and m.inode}
     if len(files) > MAX_OBJECTS:
         raise UnavailableError(
@@ -145,7 +151,7 @@ def _library(process: Path, mapping: Mapping, executable: FileStatus) -> ProbedO
     path = process / "map_files" / mapping.range
     status: FileStatus | None
     try:
-        status = file_status(str(path))
+        status = read_in_time(lambda: file_status(str(path)))
     except OSError:
         path = process / "root" / mapping.path.lstrip("/")
         status = _status_in_root(process, mapping.path)

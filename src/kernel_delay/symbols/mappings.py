@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from kernel_delay.host.address_space import read_in_time
 from kernel_delay.host.proc_text import DELETED
 
 MAPS_BYTES = 64 << 20
@@ -77,13 +78,10 @@ def read_mappings(process: Path) -> tuple[Mapping, ...]:
     """Read the mappings of `process`, a directory such as /proc/123.
 
     Empty for a process that has exited and a thread that has no memory. Of a
-    text longer than MAPS_BYTES the beginning.
+    text longer than MAPS_BYTES the beginning. TimeoutError: others have the lock of its address
+    space.
     """
-    try:
-        with (process / "maps").open("rb") as maps:
-            content = maps.read(MAPS_BYTES)
-    except (FileNotFoundError, ProcessLookupError):
-        return ()
+    content = _read_maps(process, MAPS_BYTES)
     if len(content) == MAPS_BYTES:
         content = content[: content.rfind(b"\n") + 1]
     return tuple(parse_mapping(line) for line in content.split(b"\n") if line)
@@ -91,11 +89,18 @@ def read_mappings(process: Path) -> tuple[Mapping, ...]:
 
 def has_mappings(process: Path) -> bool:
     """Whether `process`, a directory such as /proc/123, has memory; see read_mappings()."""
+    return bool(_read_maps(process, 1))
+
+
+def _read_maps(process: Path, most_bytes: int) -> bytes:
+    def read() -> bytes:
+        with (process / "maps").open("rb", buffering=0 if most_bytes == 1 else -1) as maps:
+            return maps.read(most_bytes) or b""
+
     try:
-        with (process / "maps").open("rb", buffering=0) as maps:
-            return bool(maps.read(1))
+        return read_in_time(read)
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return b""
 
 
 def parse_mapping(line: bytes) -> Mapping:

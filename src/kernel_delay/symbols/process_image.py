@@ -21,6 +21,11 @@ MAX_MAPPINGS = 262_144
 """Of code, of all times, the newest: four times what a process may have by default (sysctl(8),
 vm.max_map_count)."""
 
+LOCKED = (
+    "the process's mappings are not read, and names and stacks may be missing: another process or"
+    " thread has the lock of its address space"
+)
+
 
 class ProcessImage:
     """The executable mappings and the object files of a process, of all times they were noted.
@@ -51,6 +56,9 @@ class ProcessImage:
         """Note the mappings and files of now; False when the process has exited."""
         try:
             return any(self._note(process) for process in _with_memory(self.pid))
+        except TimeoutError:
+            self.bounds.pass_over(LOCKED)
+            return True
         except PermissionError as error:
             raise may_not_look_at(f"process {self.pid}") from error
         except OSError as error:
