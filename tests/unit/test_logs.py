@@ -518,6 +518,15 @@ def test_file_exchanged_after_the_listing_is_left(kind: str, tmp_path: Path) -> 
     assert len(surveys[0].left_out) == 1
 
 
+def test_device_is_no_log(tmp_path: Path) -> None:
+    """The one line of /dev/zero never ends."""
+    link = tmp_path / "zero.log"
+    link.symlink_to("/dev/zero")
+    reader = Reader()
+    assert list(reader.lines(link)) == []
+    assert reader.left_out == [f"can't read {link}: it is a device, and no log"]
+
+
 def test_named_fifo_and_link_are_read(tmp_path: Path) -> None:
     log = write(tmp_path / "a.log", of_usage(Usage(2000, 1, 1)))
     link, fifo = tmp_path / "link.log", tmp_path / "fifo"

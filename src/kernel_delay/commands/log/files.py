@@ -235,13 +235,16 @@ def _has_hole(fd: int, size: int) -> bool:
 def _open(path: Path, is_listed: bool) -> BinaryIO:
     if os.fspath(path) == STDIN:
         return open(0, "rb", closefd=False)
-    if not is_listed:
-        return open(path, "rb")
-    # Meanwhile it may be a link, or a FIFO, which to open would wait for a writer.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    # What a folder had may be a link meanwhile, or a FIFO, which to open would wait for a writer.
+    flags = os.O_NONBLOCK | os.O_NOFOLLOW if is_listed else 0
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        mode = os.fstat(fd).st_mode
+        if is_listed and not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no longer a file")
+        # The one line of /dev/zero never ends.
+        if stat.S_ISCHR(mode) and not os.isatty(fd):
+            raise OSError(errno.EINVAL, "it is a device, and no log")
     except OSError:
         os.close(fd)
         raise
