@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -107,6 +107,30 @@ def test_both_ends_in_one_process_are_its_own() -> None:
     os.close(reads)
     os.close(writes)
     assert [peer.pid for peer in file.peers] == [PID]
+
+
+def test_relatives_of_a_process_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server with a thread for each connection has as many ends, and its threads children."""
+    family, asked = holders_module._family, []
+
+    def asked_family(pid: int) -> list[int]:
+        asked.append(pid)
+        return family(pid)
+
+    monkeypatch.setattr(holders_module, "_family", asked_family)
+    with ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(20)]
+        for each in pairs:
+            stack.enter_context(each[0])
+            stack.enter_context(each[1])
+        ends = [
+            End(f"socket:[{inode}]", inode)
+            for inode in (os.fstat(each[1].fileno()).st_ino for each in pairs)
+        ]
+        with child_with(*(each[1].fileno() for each in pairs)) as child:
+            found = holders(dict.fromkeys(ends, ()), [PID]).of
+    assert asked == [PID]
+    assert [{peer.pid for peer in found[end]} for end in ends] == [{PID, child}] * 20
 
 
 def test_a_stopped_process_at_the_other_end_is_seen() -> None:
@@ -261,7 +285,7 @@ def test_siblings_that_were_not_looked_at_may_have_it(monkeypatch: pytest.Monkey
         other.close()
         end = End("socket:[1]", 1)
         peers = [FilePeer(first, "")]
-        assert not holders_module._add_family(end, peers, 0.0)
+        assert holders_module._add_families({end: peers}, 0.0) == {end}
         assert peers == [FilePeer(first, "")]
 
 

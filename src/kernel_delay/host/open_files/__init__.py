@@ -178,26 +178,39 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
             held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
         for end in held:
             found[end].append(_peer(pid))
-    cut = {end for end, peers in found.items() if not _add_family(end, peers, end_s)}
-    return Holders(found, are_all, frozenset(cut))
+    return Holders(found, are_all, _add_families(found, end_s))
 
 
-def _add_family(end: End, peers: list[FilePeer], end_s: float) -> bool:
-    """Add the relatives of those that have a socket, as far as they have it too.
+def _add_families(found: dict[End, list[FilePeer]], end_s: float) -> frozenset[End]:
+    """Add the relatives of those that have sockets, as far as they have these too.
 
-    Returns whether all were looked at until then, in this thread's CPU time.
+    Returns the sockets for which not all were looked at until then, in this thread's CPU time.
     """
-    if end.reads or end.writes:
-        return True
-    known = {peer.pid for peer in peers}
-    for pid in sorted({other for peer in peers for other in _family(peer.pid)} - known):
-        for path, link in links(pid):
+    families: dict[int, list[int]] = {}
+    asked: dict[int, dict[str, End]] = {}
+    cut: set[End] = set()
+    for end, peers in found.items():
+        if end.reads or end.writes:
+            continue
+        known = {peer.pid for peer in peers}
+        for pid in known - families.keys():
             if time.thread_time() > end_s:
-                return False
-            if link == end.link and _is_end(path, end):
-                peers.append(_peer(pid))
+                cut.add(end)
+            else:
+                families[pid] = _family(pid)
+        for relative in {other for pid in known for other in families.get(pid, ())} - known:
+            asked.setdefault(relative, {})[end.link] = end
+    for relative in sorted(asked):
+        ends, held = asked[relative], set[End]()
+        for path, link in links(relative):
+            if time.thread_time() > end_s:
+                cut.update(ends.values())
                 break
-    return True
+            if link in ends and _is_end(path, ends[link]):
+                held.add(ends[link])
+        for end in held:
+            found[end].append(_peer(relative))
+    return frozenset(cut)
 
 
 def _family(pid: int) -> list[int]:

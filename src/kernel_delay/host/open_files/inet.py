@@ -2,7 +2,7 @@
 
 import ipaddress
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -60,6 +60,7 @@ class _Sockets:
         self.all = sockets
         self.by_inode = {each.inode: each for each in sockets}
         self.by_ends = {(each.local, each.remote): each for each in sockets if each.is_connected}
+        self.listening = {each.local[1] for each in sockets if each.state == LISTENS}
 
 
 class InetSockets:
@@ -87,11 +88,12 @@ class InetSockets:
         is_stream = protocol == "tcp"
         if not own.is_connected or (is_stream and own.state == LISTENS):
             return Ends(text_of(own.local))
-        sockets = self._of(protocol).all
+        known = self._of(protocol)
+        sockets = known.all
         peer = self.peer(own)
         if peer is None and not is_stream:
             peer = next((each for each in sockets if _receives(each, own)), None)
-        is_client = is_stream and _is_client(own, sockets, is_here=peer is not None)
+        is_client = is_stream and _is_client(own, known.listening, is_here=peer is not None)
         if peer is not None and not peer.inode and is_stream and peer.state in IS_OPEN:
             # It waits for accept(2).
             peer = next((each for each in sockets if _accepts(each, peer)), None)
@@ -125,13 +127,12 @@ class InetSockets:
                 yield InetSocket(protocol, local, remote, int(words[3], 16), int(words[9]))
 
 
-def _is_client(own: InetSocket, sockets: list[InetSocket], *, is_here: bool) -> bool:
+def _is_client(own: InetSocket, listening: Container[int], *, is_here: bool) -> bool:
     """Whether the other end accepted the connection.
 
     What is accepted has the port of the socket that listens. Where that is on another machine, the
     own port is one that the kernel chose.
     """
-    listening = {each.local[1] for each in sockets if each.state == LISTENS}
     if own.local[1] in listening:
         return False
     if is_here:
