@@ -202,6 +202,12 @@ def test_polled_descriptors_are_named(opened: Opened) -> None:
     assert waited.words == f"{opened.words['file']}, {opened.words['eventfd']}"
 
 
+@pytest.mark.parametrize(("count", "words"), [(0, "no descriptor"), (3, None)])
+def test_poll_whose_array_is_not_read_is_of_unknown_ones(count: int, words: str | None) -> None:
+    """As if a userfaultfd handler is to fill its page."""
+    assert calls({}).waited(call("poll", ADDRESS, count, 1000)) == Waited(words)
+
+
 def test_selected_descriptors_are_those_of_all_sets(opened: Opened) -> None:
     fds = opened.fds["file"], opened.fds["eventfd"]
     memory = {

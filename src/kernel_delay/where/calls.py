@@ -115,7 +115,9 @@ class Calls:
             writes = name in WRITES or name == "sendfile"
             return Waited(descriptors=(self._files.note(_signed(first), writes=writes),))
         if name in ("poll", "ppoll", "ppoll_time64"):
-            return self._several(self._polled(first, second))
+            polled = self._polled(first, second)
+            # Of an array that can't be read nothing is known.
+            return self._several(polled) if polled or not second else Waited()
         if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
             return self._several(self._selected(call))
         if name in ("wait4", "waitpid", "waitid"):
