@@ -23,6 +23,7 @@ from kernel_delay.openvswitch.losses import COVERAGE
 from kernel_delay.openvswitch.losses.answers import parse_counters
 from kernel_delay.openvswitch.unixctl import Answers
 from kernel_delay.reporters import text
+from kernel_delay.reporters.page.coverage import CoverageTotals, coverage_tables
 from tests.unit.samples import bare_sample, bare_thread, window
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -184,3 +185,18 @@ def test_pmd_threads_off_their_cpu_are_no_reason_to_ask(server: socket.socket) -
     reader = CoverageReader(os.getpid())
     assert reader.with_coverage(of_round("switch"), lambda: None).coverage is None
     reader.close()
+
+
+def test_page_has_tables_of_each_sample_and_of_all() -> None:
+    begin = Coverage(2 * S, {"txn_success": 4, "seq_change": 1}, (Stopwatch("loop", 2, 5 * MS),))
+    end = Coverage(3 * S, {"seq_change": 9}, (Stopwatch("loop", 1, 7 * MS, 20 * MS),))
+    totals = CoverageTotals()
+    for each in (begin, Coverage(unread="it is stopped"), None, end):
+        totals.add(each)
+    counters, stopwatches = totals.tables()
+    assert counters.title == "Coverage counters, of 5,000.0 ms"
+    assert counters.rows == (("seq_change", "10", "2.0"), ("txn_success", "4", "0.8"))
+    assert stopwatches.rows == (("loop", "3", "7.0", "20.0"),)
+    (of_sample, _) = coverage_tables(begin)
+    assert of_sample.rows[0] == ("txn_success", "4", "2.0")
+    assert coverage_tables(None) == coverage_tables(Coverage(unread="it is stopped")) == ()

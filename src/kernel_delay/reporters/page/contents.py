@@ -15,6 +15,8 @@ from kernel_delay.formatting import printable
 from kernel_delay.model import Finding, RecordingHeader, Sample
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page.calls import Calls, PageCalls
+from kernel_delay.reporters.page.coverage import CoverageTotals, coverage_tables
+from kernel_delay.reporters.page.rows import PageTable
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline
 from kernel_delay.reporters.page.threads import PageThread, page_thread
 from kernel_delay.reporters.processes import together
@@ -52,9 +54,9 @@ class PageSample(Struct, frozen=True):
     """A window. `since_ns` is its start, from the first's; `time_ns` the sum over its threads.
 
     `slept_long`: a thread slept for a third of it. `remarks` say what the reader must know of how
-    it went. `threads` is None where there was no
-    more room for them, and then the sample has no details; and for the only sample, whose threads
-    are the totals.
+    it went. `coverage` are the tables of what the process counted itself. `threads` is None where
+    there was no more room for them, and then the sample has no details; and for the only sample,
+    whose threads and tables are the totals.
     """
 
     start_time: str
@@ -66,6 +68,7 @@ class PageSample(Struct, frozen=True):
     findings: tuple[PageFinding, ...]
     remarks: tuple[str, ...]
     time_ns: tuple[int, ...]
+    coverage: tuple[PageTable, ...]
     threads: tuple[PageThread, ...] | None
 
 
@@ -94,6 +97,7 @@ class PageData(Struct, frozen=True):
     measured_ns: int
     until_ns: int
     threads: tuple[PageThread, ...]
+    coverage: tuple[PageTable, ...]
     calls: PageCalls | None
     timeline: PageTimeline | None
 
@@ -125,6 +129,7 @@ class Contents:
         # A rule's remark is on other threads than its finding.
         self._worst: dict[tuple[str, bool], WorstFinding] = {}
         self._totals = Totals()
+        self._coverage = CoverageTotals()
         self._calls = Calls()
         self._timeline = Timeline()
         self._skipped = 0
@@ -146,7 +151,8 @@ class Contents:
         self._last = _without_details(sample)
         first_ns = self._first.window.start_ns
         shown = page_sample(sample, first_ns)
-        text, lean = ascii_json(shown), ascii_json(msgspec.structs.replace(shown, threads=None))
+        lean_sample = msgspec.structs.replace(shown, threads=None, coverage=())
+        text, lean = ascii_json(shown), ascii_json(lean_sample)
         if not self._samples:
             self._only = [lean]
         self._note_worst(shown.findings)
@@ -155,6 +161,7 @@ class Contents:
         self._until_ns = max(self._until_ns, shown.since_ns + shown.duration_ns)
         self._keep(text, lean)
         self._totals.add(sample)
+        self._coverage.add(sample.coverage)
         self._calls.add(sample, first_ns)
         self._timeline.add(sample, first_ns)
 
@@ -228,6 +235,7 @@ class Contents:
             measured_ns=self._measured_ns,
             until_ns=self._until_ns,
             threads=tuple(map(page_thread, self._totals.threads())),
+            coverage=self._coverage.tables(),
             calls=self._calls.page(),
             timeline=self._timeline.page(),
         )
@@ -261,6 +269,7 @@ def page_sample(sample: Sample, first_ns: int) -> PageSample:
         findings=tuple(map(_finding, sample.verdict)),
         remarks=_said(remarks(sample)),
         time_ns=_sums(thread.time_ns for thread in threads),
+        coverage=coverage_tables(sample.coverage),
         threads=threads,
     )
 

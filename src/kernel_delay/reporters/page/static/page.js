@@ -5,6 +5,7 @@ import { about, sampleName, top, verdict } from "./head.js";
 import { Chains } from "./chain.js";
 import { Flame } from "./flame.js";
 import { h } from "./dom.js";
+import { Rows } from "./rows.js";
 import { Series } from "./series.js";
 import { Slices } from "./slices.js";
 import { themeChoice } from "./frame.js";
@@ -18,15 +19,17 @@ function main() {
   const series = data.samples.length > 1 ? new Series(data, select, selectAndShow) : null;
   const chains = new Chains();
   const threads = new Threads(data.parts, () => {}, series?.bars ?? null);
+  const coverage = h("div", { class: "tables" });
   const choice = sampleChoice(data, select);
 
   function select(place) {
     const chosen = data.samples[place];
     choice.value = chosen ? String(place) : EVERY;
     series?.selected(chosen ? place : null);
-    const shown = chosen?.threads ?? data.threads;
-    threads.show(shown);
-    chains.show(shown);
+    const shown = chosen?.threads ? chosen : data;
+    threads.show(shown.threads);
+    chains.show(shown.threads);
+    coverage.replaceChildren(...shown.coverage.map((table) => new Rows(table).element));
   }
 
   // Of what is below the threads.
@@ -39,7 +42,7 @@ function main() {
   const controls = [data.samples.length > 1 ? choice : null, themeChoice(), print];
   document.body.append(
     top(data, controls),
-    h("main", {}, verdict(data, select), threads.element, chains.element, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
+    h("main", {}, verdict(data, select), threads.element, chains.element, coverage, series?.element ?? null, slices(data), flame(data), timeline(data), about(data)),
     foot(),
   );
   select(EVERY);
