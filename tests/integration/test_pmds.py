@@ -5,10 +5,13 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
+from kernel_delay.commands.log.files import find
+from kernel_delay.commands.log.survey import survey
 from kernel_delay.model import PmdStats, Sample
 from kernel_delay.openvswitch import losses as counters_module
 from kernel_delay.openvswitch.log_lines import parse_related
@@ -126,6 +129,7 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
         wait_until(lambda: len(watch.recordings()) >= STOPS, "the records")
         watch.end()
         logged = [parse_related(line) for line in suspicious(pmd_ovs)]
+        summed = survey(find([str(pmd_ovs.folder / "ovs-vswitchd.log")]).logs, (), UTC).iterations
         said = watch.said()
     records = [each for path in watch.recordings() for each in samples_in(path)]
     found = [line for each in records if each.round for line in each.round.related]
@@ -135,3 +139,8 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     for each in iterations:
         assert each in logged
     assert any(each.verdict and each.verdict[0].rule == "stopped" for each in records)
+    assert sum(each.iterations for each in summed) == len(logged)
+    longest_us = [each.longest.length_us for each in summed]
+    assert max(longest_us) == max(each.length_us or 0 for each in logged if each)
+    # There were no packets.
+    assert all(each.causes.keys() <= {"neither", "unknown"} for each in summed)

@@ -24,7 +24,14 @@ from kernel_delay.commands.log.causes import Usage
 from kernel_delay.commands.log.files import find
 from kernel_delay.commands.log.page import render as render_log
 from kernel_delay.commands.log.survey import survey
-from kernel_delay.model import ChainPart, ChainThread, MeasuringCommand, Sample
+from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
+    Coverage,
+    MeasuringCommand,
+    Sample,
+    Stopwatch,
+)
 from kernel_delay.reporters.comparison_sides import RecordedRounds, Side
 from kernel_delay.reporters.page.comparison import render as render_comparison
 from kernel_delay.reporters.page.flame_graph import FlameGraph
@@ -55,6 +62,7 @@ from tests.unit.pages import (
     page_of,
 )
 from tests.unit.samples import bare_sample, timed_thread
+from tests.unit.test_log_iterations import IDLE, with_table
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_round_comparison import round_of
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
@@ -594,6 +602,41 @@ def test_log_page_shows_each_round(
     assert "<b>\\x1b[2J" in row
     assert overflow(page) <= 0
     page.screenshot(path=pictures / f"log-{width}.png", full_page=True)
+
+
+@pytest.mark.parametrize("width", [WIDTH, 400])
+def test_coverage_counters_are_those_of_the_chosen_sample(
+    open_page: Open, pictures: Path, width: int
+) -> None:
+    def counted(count: int) -> Coverage:
+        counters = {"util_xalloc": count, "<i>rev_reconfigure_of_a_long_name": 17}
+        return Coverage(2 * 10**9, counters, (Stopwatch("ovnnb_db_run", 2, 85_500_000),))
+
+    one = replace(sample_with_events(10), coverage=counted(500_868))
+    page = open_page(page_of(one, later(replace(one, coverage=counted(30)), 5)), width)
+    rows = page.locator("#coverage tbody tr")
+    assert rows.all_inner_texts() == [
+        "util_xalloc\t500,898\t125,224.5",
+        "<i>rev_reconfigure_of_a_long_name\t34\t8.5",
+    ]
+    assert "ovnnb_db_run\t4\t85.5" in page.locator("#stopwatches tbody tr").inner_text()
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / f"coverage-{width}.png", full_page=True)
+    page.get_by_label("Sample", exact=True).select_option("1")
+    assert rows.first.inner_text() == "util_xalloc\t30\t15.0"
+
+
+@pytest.mark.parametrize("width", [WIDTH, 400])
+def test_log_page_sums_up_iterations(
+    open_page: Open, pictures: Path, tmp_path: Path, width: int
+) -> None:
+    lines = with_table(0, 500, 103_000, (267_800_000, 0, 0, 0), [IDLE])
+    found = find([str(write(tmp_path / "ovs-vswitchd.log", lines))])
+    page = open_page(render_log(survey(found.logs, (), datetime.UTC)), width)
+    row = page.locator("#iterations tbody tr").inner_text()
+    assert row.startswith("ovs-vswitchd pmd-c01/id:6\tExcessive total cycles\t1\t1\t103.0 ms")
+    assert overflow(page) <= 0
+    page.screenshot(path=pictures / f"log-iterations-{width}.png", full_page=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ QUIESCE_MESSAGE = r"blocked (\d{1,12}) ms waiting for (.{0,15}) to quiesce$"
 DUMP_MESSAGE = r"Spent an unreasonably long (\d{1,12})ms dumping flows$"
 """ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), by the thread that leads the others."""
 
-ITERATION_MESSAGE = r"Suspicious iteration \((.{1,40})\): iter=\d{1,20} duration=(\d{1,15}) us$"
+ITERATION_MESSAGE = r"Suspicious iteration \((.{1,40})\): iter=(\d{1,18}) duration=(\d{1,15}) us$"
 """lib/dpif-netdev-perf.c:pmd_perf_end_iteration(), by a PMD thread, some iterations later. That is
 on with `dpif-netdev/pmd-perf-log-set`."""
 
@@ -70,7 +70,7 @@ def parse_related(line: str) -> RelatedLine | None:
     if match is None or when is None:
         return None
     if iteration:
-        thread, us = iteration[2] or "", int(iteration[4])
+        thread, us = iteration[2] or "", int(iteration[5])
         return RelatedLine(when, thread, "iteration", us // 1000, thread, us, iteration[3])
     thread, length = match[2] or "", int(match[3])
     if quiesce:

@@ -5,7 +5,9 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from kernel_delay.analysis.verdict import formatting
 from kernel_delay.commands.log.causes import Cause
+from kernel_delay.commands.log.iterations import IterationCause, IterationGroup
 from kernel_delay.commands.log.rounds import Stall
 from kernel_delay.commands.log.survey import UNKNOWN_CLASS, Group, Sums, Survey
 from kernel_delay.formatting import printable
@@ -25,6 +27,16 @@ CAUSES: Mapping[Cause, str] = MappingProxyType(
 )
 """What a cause is called in a report."""
 
+ITERATION_CAUSES: Mapping[IterationCause, str] = MappingProxyType(
+    {
+        "upcalls": "upcalls",
+        "packets": "packets",
+        "neither": "neither",
+        "unknown": "not known",
+    }
+)
+"""What the cause of a suspicious iteration is called."""
+
 # Another class of threads, or stall, is worth a sentence from so much of the longest on.
 LEAST_SHARE = 0.01
 
@@ -35,7 +47,7 @@ class Finding(Struct, frozen=True):
     log: str
     program: str
     threads: str
-    cause: Cause | None
+    cause: Cause | IterationCause | None
     text: str
     next: tuple[str, ...]
 
@@ -46,6 +58,9 @@ def findings(survey: Survey) -> Iterator[Finding]:
     for group in survey.groups[:MOST_FINDINGS]:
         if group.length_ms >= least_ms:
             yield _of_group(group)
+    for iterations in survey.iterations[:MOST_FINDINGS]:
+        if iterations.length_us >= LEAST_SHARE * survey.iterations[0].length_us:
+            yield _of_iterations(iterations)
     for stall in survey.stalls[:MOST_FINDINGS]:
         if stall.blocked_ms >= least_ms:
             yield _of_stall(stall)
@@ -144,12 +159,52 @@ _THROTTLED = (
 )
 
 
+def _of_iterations(group: IterationGroup) -> Finding:
+    """Say what took most of the suspicious iterations of a PMD thread."""
+    program, whole = printable(group.program), formatting.length(1000 * group.length_us)
+    longest = formatting.length(1000 * group.longest.length_us)
+    extent = f"of {whole}" if group.iterations == 1 else f"{whole} in all, at most {longest}"
+    text = (
+        f"{who(program, group.thread)} had {counted(group.iterations, 'suspicious iteration')}"
+        f" ({printable(group.reason)}), {extent}. {_of_most(group)}"
+    )
+    gap = "1ms" if group.shortest_us >= 2000 else f"{max(50, group.shortest_us // 2)}us"
+    next_ = f"kernel-delay {_process(group.program)} --sample-time 10"
+    if group.cause in ("neither", "unknown"):
+        next_ = f"kernel-delay watch {_process(group.program)} --pmd-gap {gap}"
+    return Finding(group.log, group.program, group.thread, group.cause, text, (next_,))
+
+
+def _of_most(group: IterationGroup) -> str:
+    count = group.causes[group.cause]
+    them = "all of them" if count == group.iterations else f"{count:,} of them"
+    them = "it" if group.iterations == 1 else them
+    if group.cause == "upcalls":
+        return f"Upcalls took most of {them}."
+    if group.cause == "packets":
+        return f"Packets took most of {them}."
+    if group.cause == "neither":
+        return (
+            f"Packets and upcalls explain less than half of {them}: the thread was off its CPU, or"
+            " interrupts, page faults or its other work took the time."
+        )
+    return f"The log does not say what {them} did."
+
+
+def _comm(program: str) -> str:
+    is_server = "-server-" in program
+    return printable(program.partition("-server-")[0] + "-server" if is_server else program)
+
+
+def _process(program: str) -> str:
+    name = _comm(program)
+    return f"--comm {name}" if name else "--pid PID"
+
+
 def _next(cause: Cause, program: str) -> tuple[str, ...]:
     """What to run on that machine while it goes on; several processes may have that name."""
-    name = printable(
-        program.partition("-server-")[0] + "-server" if "-server-" in program else program
-    )
-    process = f"--comm {name}" if name else "--pid PID"
+    name = _comm(program)
+    process = _process(program)
     watch = f"kernel-delay watch {process}"
     if cause == "computing":
         pids = f"$(pidof {name} | tr ' ' ,)" if name else "PID"

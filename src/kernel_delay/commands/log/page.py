@@ -8,6 +8,7 @@ from kernel_delay.commands.log.survey import Survey
 from kernel_delay.commands.log.text import (
     extent_text,
     group_table,
+    iteration_table,
     logged_text,
     loss_texts,
     thread_text,
@@ -15,6 +16,7 @@ from kernel_delay.commands.log.text import (
     usage_text,
 )
 from kernel_delay.formatting import printable
+from kernel_delay.reporters.grid import Table
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.charts import PageChart, Peaks
@@ -49,7 +51,9 @@ def render(survey: Survey) -> Iterator[str]:
         notes=(*loss_texts(survey), *map(printable, survey.left_out[:MOST_ROWS])),
         charts=tuple(from_the_start([_chart(survey)])),
         summary="\n".join(summary),
-        tables=tuple(table for table in (_groups(survey), _rounds(survey)) if table.rows),
+        tables=tuple(
+            table for table in (_groups(survey), _iterations(survey), _rounds(survey)) if table.rows
+        ),
     )
     return document("events", page.title, iter([ascii_json(page)]))
 
@@ -67,13 +71,23 @@ def _chart(survey: Survey) -> PageChart:
 
 def _groups(survey: Survey) -> PageTable:
     table = group_table(survey, MOST_ROWS)
+    return _page_table("threads", "By thread", table, len(survey.groups))
+
+
+def _iterations(survey: Survey) -> PageTable:
+    table = iteration_table(survey, MOST_ROWS)
+    title = "Suspicious iterations of PMD threads"
+    return _page_table("iterations", title, table, len(survey.iterations))
+
+
+def _page_table(id_: str, title: str, table: Table, all_rows: int) -> PageTable:
     return PageTable(
-        id="threads",
-        title="By thread",
+        id=id_,
+        title=title,
         headings=tuple(column.heading for column in table.columns),
         texts=tuple(place for place, column in enumerate(table.columns) if column.left),
         rows=tuple(tuple(map(str, row)) for row in table.rows),
-        left_out=len(survey.groups) - len(table.rows),
+        left_out=all_rows - len(table.rows),
     )
 
 

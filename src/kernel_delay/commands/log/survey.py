@@ -12,6 +12,12 @@ from msgspec.structs import replace
 
 from kernel_delay.commands.log.causes import Cause, Usage
 from kernel_delay.commands.log.files import STDIN, LogFiles, Reader
+from kernel_delay.commands.log.iterations import (
+    Iteration,
+    IterationGroup,
+    IterationGroups,
+    Iterations,
+)
 from kernel_delay.commands.log.lines import Zone, parse
 from kernel_delay.commands.log.rounds import LongRound, Losses, Rounds, Stall
 from kernel_delay.model import WallClock
@@ -165,7 +171,9 @@ class Survey(Struct):
     """All that is known of the logs that were read.
 
     rounds: the longest ones, in the order of time; all_rounds: how many there were.
-    duplicates: rounds whose line was there twice, as in a journal too; they are counted once.
+    duplicates: rounds and iterations whose line was there twice, as in a journal too; they are
+        counted once.
+    iterations: suspicious iterations by PMD thread and reason, those with the longest sum first.
     stalls: threads that others waited for, without a long round behind it.
     left_out: files and folders that were not read whole, and why.
     cut_lines: lines that were too long to be read whole.
@@ -176,6 +184,7 @@ class Survey(Struct):
     rounds: list[LongRound]
     all_rounds: int
     duplicates: int
+    iterations: list[IterationGroup]
     stalls: list[Stall]
     left_out: list[str]
     cut_lines: int
@@ -243,19 +252,16 @@ class _Longest:
 
 
 class _Duplicates:
-    """Knows a round's line that was read before, as one that is in a journal too."""
+    """Knows a line that was read before, as one that is in a journal too."""
 
     def __init__(self) -> None:
         self.count = 0
         self._seen: dict[int, float] = {}
 
-    def has(self, round_: LongRound) -> bool:
-        if round_.number is None:
-            return False
-        usage = round_.usage
-        figures = usage.length_ms, usage.user_ms, usage.system_ms
-        key = hash((round_.thread, round_.number, *figures))
-        place_s = None if round_.time is None else round_.time.timestamp() % _QUARTER_S
+    def has(self, line: tuple[object, ...], time: WallClock | None) -> bool:
+        """Whether it is there again; `line` is what it says, written at that time."""
+        key = hash(line)
+        place_s = None if time is None else time.timestamp() % _QUARTER_S
         known = self._seen.get(key)
         if known is None:
             if len(self._seen) < MOST_DUPLICATES:
@@ -268,6 +274,13 @@ class _Duplicates:
         self.count += 1
         return True
 
+    def has_round(self, round_: LongRound) -> bool:
+        if round_.number is None:
+            return False
+        usage = round_.usage
+        figures = usage.length_ms, usage.user_ms, usage.system_ms
+        return self.has((round_.thread, round_.number, *figures), round_.time)
+
 
 def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime.tzinfo) -> Survey:
     """Read the logs, each from its oldest file to its newest.
@@ -279,15 +292,21 @@ def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime
     """
     reader = Reader()
     groups, longest, duplicates = _Groups(), _Longest(), _Duplicates()
+    iteration_groups = IterationGroups()
     read: list[Log] = []
     stalls: list[Stall] = []
     # Programs' own logs first: of a line that is in a journal too they have its zone and all of it.
     for log in sorted(logs, key=lambda each: program_of(each.name) == ""):
         rounds = Rounds(log.name, program_of(log.name))
-        for round_ in _rounds_of(log, rounds, reader, timezone):
-            if not duplicates.has(round_):
-                groups.add(round_)
-                longest.add(round_)
+        iterations = Iterations(log.name, program_of(log.name))
+        for found in _found_in(log, rounds, iterations, reader, timezone):
+            if isinstance(found, Iteration):
+                line = found.thread, found.number, found.length_us
+                if not duplicates.has(line, found.time):
+                    iteration_groups.add(found)
+            elif not duplicates.has_round(found):
+                groups.add(found)
+                longest.add(found)
         if rounds.lines:
             read.append(
                 Log(
@@ -309,6 +328,7 @@ def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime
         rounds=list(with_others(longest.in_order())),
         all_rounds=longest.count,
         duplicates=duplicates.count,
+        iterations=iteration_groups.all(),
         stalls=stalls,
         left_out=[*left_out, *reader.left_out],
         cut_lines=reader.cut_lines,
@@ -316,18 +336,26 @@ def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime
     )
 
 
-def _rounds_of(
-    log: LogFiles, rounds: Rounds, reader: Reader, timezone: datetime.tzinfo
-) -> Iterator[LongRound]:
+def _found_in(
+    log: LogFiles,
+    rounds: Rounds,
+    iterations: Iterations,
+    reader: Reader,
+    timezone: datetime.tzinfo,
+) -> Iterator[LongRound | Iteration]:
     for path in log.paths:
         zone = Zone(timezone, _modified(path))
         for raw in reader.lines(path, path in log.listed):
             line = parse(raw, zone)
             if line is not None:
                 yield from rounds.take(line)
+                yield from iterations.take(line)
             elif b"Unreasonably long" in raw:
                 rounds.losses.unread += 1
+            else:
+                iterations.take_row(raw)
     yield from rounds.rest()
+    yield from iterations.rest()
 
 
 def program_of(name: str) -> str:

@@ -5,9 +5,11 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from kernel_delay.analysis.verdict import formatting
 from kernel_delay.commands.log.causes import Cause
 from kernel_delay.commands.log.findings import (
     CAUSES,
+    ITERATION_CAUSES,
     Finding,
     commands,
     counted,
@@ -16,6 +18,7 @@ from kernel_delay.commands.log.findings import (
     texts,
     who,
 )
+from kernel_delay.commands.log.iterations import IterationCause, IterationGroup
 from kernel_delay.commands.log.meanwhile import Logged
 from kernel_delay.commands.log.rounds import LongRound
 from kernel_delay.commands.log.survey import Group, Survey, class_of
@@ -33,7 +36,7 @@ MOST_NAMED = 5
 # In a pipe nothing is too wide.
 _UNBOUNDED = 1 << 20
 
-_TEXTS = frozenset(("THREADS", "LOG"))
+_TEXTS = frozenset(("THREADS", "THREAD", "REASON", "LOG"))
 
 
 class Document(Struct, frozen=True):
@@ -58,10 +61,8 @@ def lines(survey: Survey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[st
     for text in texts(found):
         yield from _ended(layout.comment(f"VERDICT: {text}", "verdict"))
     yield from (f"# NEXT: {command}\n" for command in commands(found))
-    yield from _table(group_table(survey, most), layout)
-    more = len(survey.groups) - most
-    if more > 0:
-        yield from _ended(layout.comment(f"{more:,} more rows: --top shows them."))
+    yield from _table(group_table(survey, most), layout, len(survey.groups))
+    yield from _table(iteration_table(survey, most), layout, len(survey.iterations))
     yield from _rounds(survey, layout, most)
 
 
@@ -73,10 +74,14 @@ def extent_text(survey: Survey) -> str:
     logs = f"{counted(len(survey.logs), 'log')}, {counted(vlog_lines, 'line')}"
     times = [time for log in survey.logs for time in (log.first, log.last) if time is not None]
     span = f", {time_text(min(times))} to {time_text(max(times))} UTC" if times else ""
-    if not survey.all_rounds:
-        return f"{logs}{span}: no unreasonably long poll interval."
-    whole = length(sum(group.length_ms for group in survey.groups))
-    return f"{logs}{span}: {counted(survey.all_rounds, 'long round')}, {whole} in all."
+    found = "no unreasonably long poll interval"
+    if survey.all_rounds:
+        whole = length(sum(group.length_ms for group in survey.groups))
+        found = f"{counted(survey.all_rounds, 'long round')}, {whole} in all"
+    if survey.iterations:
+        count = sum(group.iterations for group in survey.iterations)
+        found += f"; {counted(count, 'suspicious iteration')} of PMD threads"
+    return f"{logs}{span}: {found}."
 
 
 def loss_texts(survey: Survey) -> Iterator[str]:
@@ -132,6 +137,41 @@ def _group_row(group: Group, causes: list[Cause]) -> tuple[str, ...]:
         length(group.length_ms),
         length(group.longest_ms),
         f"{group.hours:,}",
+        "" if group.first is None else f"{group.first:%m-%d %H:%M}",
+        "" if group.last is None else f"{group.last:%m-%d %H:%M}",
+    )
+
+
+def iteration_table(survey: Survey, most: int) -> Table:
+    """Return the suspicious iterations, a row for each PMD thread and reason."""
+    groups = survey.iterations[:most]
+    causes: list[IterationCause] = [
+        cause
+        for cause in get_args(IterationCause)
+        if any(cause in group.causes for group in survey.iterations)
+    ]
+    headings = ["THREAD", "REASON", "ITERATIONS"]
+    headings += [ITERATION_CAUSES[cause].upper() for cause in causes]
+    headings += ["IN ALL", "LONGEST", "CYCLES", "PACKETS", "UPCALLS", "FIRST", "LAST"]
+    rows = [_iteration_row(group, causes) for group in groups]
+    if len({group.log for group in survey.iterations}) > 1:
+        headings.append("LOG")
+        rows = [(*row, printable(group.log)) for row, group in zip(rows, groups, strict=True)]
+    columns = tuple(Column(heading, left=heading in _TEXTS) for heading in headings)
+    return Table("PMD", columns, rows)
+
+
+def _iteration_row(group: IterationGroup, causes: list[IterationCause]) -> tuple[str, ...]:
+    longest = group.longest
+    of_longest = (longest.cycles, longest.packets, longest.upcalls)
+    return (
+        who(group.program, group.thread),
+        printable(group.reason),
+        f"{group.iterations:,}",
+        *(f"{group.causes.get(cause, 0):,}" for cause in causes),
+        formatting.length(1000 * group.length_us),
+        formatting.length(1000 * longest.length_us),
+        *("" if count is None else f"{count:,}" for count in of_longest),
         "" if group.first is None else f"{group.first:%m-%d %H:%M}",
         "" if group.last is None else f"{group.last:%m-%d %H:%M}",
     )
@@ -209,12 +249,14 @@ def time_text(time: WallClock, *, ms: bool = False) -> str:
     return f"{text}.{time.microsecond // 1000:03}" if ms else text
 
 
-def _table(table: Table, layout: Layout) -> Iterator[str]:
+def _table(table: Table, layout: Layout, all_rows: int) -> Iterator[str]:
     if not table.rows:
         return
     for heading, *rows in fitted(table, layout.width or _UNBOUNDED):
         yield f"\n{layout.heading(heading)}\n"
         yield from _ended(iter(rows))
+    if (more := all_rows - len(table.rows)) > 0:
+        yield from _ended(layout.comment(f"{more:,} more rows: --top shows them."))
 
 
 def _ended(texts: Iterator[str] | list[str]) -> Iterator[str]:
