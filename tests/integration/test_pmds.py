@@ -1,8 +1,10 @@
 """What the PMD threads of a real Open vSwitch did: equal to what ovs-appctl says of them."""
 
+import mmap
 import os
 import re
 import signal
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.analysis.rounds import main_cause, ran_functions
 from kernel_delay.commands.log.files import find
 from kernel_delay.commands.log.survey import survey
 from kernel_delay.model import PmdStats, Sample
@@ -19,12 +22,15 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
-from tests.watching.watch import samples_in, watch_of
-from tests.workload import HANGS_S, stop, wait_until
+from tests.watching.watch import Watching, samples_in, watch_of
+from tests.workload import HANGS_S, compile_workload, wait_until
 
 PACKETS = 20
 STOPS = 3
 STOPPED_S = 0.1
+ITERATION_MS = 100
+READ_S = 0.3
+SAMPLED_S = 3
 PACKET = (
     "in_port(1),eth(src=50:54:00:00:00:{:02x},dst=50:54:00:00:00:0a),eth_type(0x0800),"
     "ipv4(src=10.0.0.1,dst=10.0.0.2,proto=1,tos=0,ttl=64,frag=no),icmp(type=8,code=0)"
@@ -144,3 +150,58 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     assert max(longest_us) == max(each.length_us or 0 for each in logged if each)
     # There were no packets.
     assert all(each.causes.keys() <= {"neither", "unknown"} for each in summed)
+
+
+def pmd_tid(pid: int) -> int:
+    """The PMD thread's; a thread that it made to write the log has the same name."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return min(int(each.name) for each in tasks if (each / "comm").read_text().startswith("pmd-c"))
+
+
+def test_iteration_that_kept_its_cpu_has_a_record(
+    root_user: None, ovs_binaries: Binaries, tmp_path: Path
+) -> None:
+    """A real-time thread is not preempted: Open vSwitch logs the iteration."""
+    request = tmp_path / "request"
+    request.write_bytes(bytes(4))
+    preloaded = {
+        "LD_PRELOAD": os.fspath(compile_workload("long_iteration", "-shared", "-fPIC", "-ldl")),
+        "LONG_ITERATION": os.fspath(request),
+    }
+    options = ("--enable-dummy", "--dummy-numa", "0")
+    with (
+        Instance(ovs_binaries, options=options, environment=preloaded) as ovs,
+        request.open("r+b") as file,
+        mmap.mmap(file.fileno(), 4) as asked,
+    ):
+        ovs.add_bridge("brpmd")
+        ovs.vsctl("add-port", "brpmd", "p1", "--", "set", "Interface", "p1", "type=dummy-pmd")
+        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-perf-metrics=true")
+        folder, within = tmp_path / "records", ("chrt", "--fifo", "2")
+        with watch_of(ovs.pid, folder, "--pmd-gap", "20ms", within=within) as watch:
+            # Open vSwitch may take them for shorter: it measures the TSC's rate once, in a sleep.
+            ovs.appctl("dpif-netdev/pmd-perf-log-set", "on", "-us", str(200 * ITERATION_MS))
+            tid = pmd_tid(ovs.pid)
+            # From the first line on it is sampled.
+            for least in (0, 1):
+                os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(1))
+                time.sleep(READ_S)
+                asked[:] = struct.pack("=I", ITERATION_MS)
+                wait_until(lambda: asked[:] == bytes(4), "the iteration")
+                time.sleep(READ_S)
+                os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
+                wait_until(lambda: len(iterations_in(watch)) >= least, "its record")  # noqa: B023
+                time.sleep(SAMPLED_S)
+            watch.end()
+        lines = [parse_related(line) for line in suspicious(ovs)]
+    record = iterations_in(watch)[-1]
+    assert record.round is not None
+    assert record.round.related[0] in lines
+    assert record.verdict[0].rule == "pmd_iteration"
+    assert ran_functions(record)[0].name == "kd_iterate"
+    assert "It ran mostly in kd_iterate." in main_cause(record)
+
+
+def iterations_in(watch: Watching) -> list[Sample]:
+    found = [each for path in watch.recordings() for each in samples_in(path)]
+    return [each for each in found if each.window.ended_by == "iteration"]

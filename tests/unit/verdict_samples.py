@@ -33,6 +33,8 @@ from kernel_delay.model import (
     PageFaults,
     PortLosses,
     PortOverrun,
+    RelatedLine,
+    Round,
     Sample,
     Scheduling,
     Sleep,
@@ -50,7 +52,7 @@ from kernel_delay.model import (
     WaitChain,
     Waker,
 )
-from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
+from tests.unit.samples import START_TIME, TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 MS = 1_000_000
 PID = 27090
@@ -349,6 +351,19 @@ def _own_cost() -> Iterator[Sample]:
     yield _sample(*_alike(thread))
 
 
+def _pmd_iteration() -> Iterator[Sample]:
+    for unaccounted in (0, 120):
+        thread = timed_thread(PID + 6, NAME, user=500 - unaccounted, unaccounted=unaccounted)
+        line = RelatedLine(
+            START_TIME, NAME, "iteration", 500, NAME, 500_000, "Excessive total cycles"
+        )
+        yield replace(
+            _sample(thread),
+            window=window("iteration", TIMED_WINDOW_NS),
+            round=Round(PID + 6, NAME, 0, related=(line,)),
+        )
+
+
 def _wait_chain() -> Iterator[Sample]:
     ways = (ChainThread(5, 5, NAME), ChainThread(6, 6, NAME), ChainThread(7, 7, NAME))
     states: tuple[tuple[ChainState, ChainState], ...] = (
@@ -495,6 +510,7 @@ _OF_RULE = {
     "page_faults": _faults,
     "doubtful_user": _doubtful,
     "own_cost": _own_cost,
+    "pmd_iteration": _pmd_iteration,
     "interrupt_load": _interrupts,
     "asleep": _asleep,
     "user_work": _user_work,

@@ -384,7 +384,8 @@ int on_profile(void *ctx)
 	if (!options.rounds || !is_target(task) || is_kernel_worker(task) || !HAS_TASK_PT_REGS)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	if (thread && thread->round_stop_ns == NEVER_NS)
+	/* A PMD thread is sampled for what a log may say of it. */
+	if (thread && (thread->round_stop_ns == NEVER_NS || thread->reports_off_cpu_rounds))
 		report_sample(ctx, task, thread, bpf_ktime_get_ns());
 	return 0;
 }

@@ -219,6 +219,7 @@ struct thread_rounds {
 	char comm[COMM_LENGTH];
 	__u64 ran_ns; /* by the kernel's count, since the thread was made */
 	__u64 runnable_ns; /* the same: in a run queue */
+	__u64 system_ns; /* the same: in the kernel, by clock ticks */
 	struct thread_state now;
 	__u64 longest_ns;
 	__u64 lengths[HISTOGRAM_BUCKETS];

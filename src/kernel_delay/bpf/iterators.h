@@ -297,6 +297,7 @@ int dump_rounds(struct bpf_iter__task *ctx)
 	rounds.ran_ns = task->se.sum_exec_runtime;
 	if (bpf_core_field_exists(task->sched_info.run_delay))
 		rounds.runnable_ns = task->sched_info.run_delay;
+	rounds.system_ns = task->stime;
 	rounds.round = thread->round;
 	rounds.start_ns = thread->round_start_ns;
 	rounds.stop_ns = thread->round_stop_ns;

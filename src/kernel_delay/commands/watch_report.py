@@ -33,6 +33,9 @@ FOLLOW_S = 0.5
 # To draw the page takes more than all else that is done ten times a second.
 DRAW_S = 0.5
 
+# A record of a time off the CPU has its line by then, and the threads were read after it.
+ITERATION_AGE_S = 0.5
+
 
 class WatchReport:
     """Where a record goes: its recording, and a line, a page or JSON.
@@ -99,10 +102,16 @@ class WatchReport:
         now = time.monotonic()
         if self._log is not None and now >= self._followed + FOLLOW_S:
             self._followed = now
-            self._log.follow()
+            self._add_iterations(watch, ITERATION_AGE_S)
         if self._page is not None and now >= self._drawn + DRAW_S:
             self._drawn = now
             self._page.update(watch.totals())
+
+    def _add_iterations(self, watch: "Watch", least_age_s: float) -> None:
+        """Record the iterations that the log has and in which a PMD thread kept its CPU."""
+        assert self._log is not None
+        for sample in self._log.kept_iterations(watch.iterations.sample, least_age_s):
+            self.add(sample, lambda: None)
 
     def add(self, sample: "Sample", meanwhile: "Callable[[], None]") -> None:
         """Judge, record and show one; `meanwhile` is called often while its log line is awaited."""
@@ -110,7 +119,7 @@ class WatchReport:
         from kernel_delay.analysis.verdict.gain import RoundGains
         from kernel_delay.reporters.rounds import line
 
-        if self._log is not None:
+        if self._log is not None and sample.window.ended_by != "iteration":
             sample = self._log.with_line(sample, meanwhile)
         if self.coverage is not None:
             sample = self.coverage.with_coverage(sample, meanwhile)
@@ -157,6 +166,8 @@ class WatchReport:
             summary_lines,
         )
 
+        if self._log is not None:
+            self._add_iterations(watch, 0)
         if self.exporter is not None:
             self.exporter.finish(watch)
         totals = watch.totals()

@@ -408,6 +408,7 @@ class ThreadRounds(Struct[ThreadRoundsPointer]):
     comm: Array[bytes]
     ran_ns: int
     runnable_ns: int
+    system_ns: int
     now: ThreadState
     longest_ns: int
     lengths: Array[int]

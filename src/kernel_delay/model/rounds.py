@@ -58,7 +58,8 @@ class RelatedLine(Struct, frozen=True):
         thread: The thread that wrote the line. Empty: the main thread.
         what: "quiesce": `thread` waited for `slow` to quiesce (lib/ovs-rcu.c). "dump": a slow flow
             dump (ofproto/ofproto-dpif-upcall.c). "iteration": a suspicious iteration of a PMD
-            thread, which was off its CPU for half of it or more (lib/dpif-netdev-perf.c).
+            thread (lib/dpif-netdev-perf.c): it was off its CPU for half of it or more, or the
+            record is of that iteration.
         length_ms: The length that the line reports, in ms.
         slow: The thread that caused the line. Unless it is a "quiesce": the same as `thread`.
         length_us: The length of an iteration, in µs. None: the line has whole milliseconds.
@@ -143,7 +144,8 @@ class Round(Struct, frozen=True):
     Attributes:
         tid: The thread ID.
         name: The thread name.
-        number: The number of this round among the rounds of the thread.
+        number: The number of this round among the rounds of the thread. 0: an iteration that a
+            log has.
         suppressed: Long rounds since the previous record that have no record, because they came too
             soon after a longer round.
         others_start_ns: The start of the time that `others` covers (CLOCK_MONOTONIC).

@@ -14,7 +14,7 @@ WallClock = Annotated[datetime.datetime, Meta(tz=True)]
 # What closed a window: the time asked for, a trigger, the user (Ctrl-C), the
 # process's exit, that its stop trigger did not come in the time allowed, or, where the window
 # is a round, the thread's next poll.
-EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll", "switch"]
+EndedBy = Literal["time", "trigger", "interrupt", "exit", "timeout", "poll", "switch", "iteration"]
 
 
 class TriggerHit(Struct, frozen=True):
@@ -43,7 +43,8 @@ class Window(Struct, frozen=True):
         collected_time: The wall clock when the results were read, in UTC.
         ended_by: What closed the window. "exit": the process or the thread ended. "timeout": a
             trigger was not hit. In a record of `watch`, "poll" is the thread's next poll, and
-            "switch" the return of a PMD thread to its CPU.
+            "switch" the return of a PMD thread to its CPU. "iteration": the end of a PMD thread's
+            iteration, by Open vSwitch's log.
         start_trigger: The trigger that opened the window. None: no trigger did.
         stop_trigger: The trigger that closed the window. None: no trigger did.
     """

@@ -142,6 +142,6 @@ class CoverageReader:
         While a PMD thread is off its CPU it counts nothing.
         """
         is_early = time.monotonic() < self._asked_s + ASKS_EACH_S
-        if sample.window.ended_by == "switch" or is_early:
+        if sample.window.ended_by in ("switch", "iteration") or is_early:
             return sample
         return replace(sample, coverage=self.read(meanwhile))

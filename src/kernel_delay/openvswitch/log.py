@@ -1,10 +1,12 @@
 """Open vSwitch's log while it is written: rounds of its threads get the lines that are of them."""
 
+import datetime
 import errno
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import BinaryIO
 
@@ -187,6 +189,24 @@ class OvsLog:
         if may_come:
             self._waits_again_s = max(self._waits_again_s, now + ITERATION_DELAYS_EACH_S)
         return None
+
+    def kept_iterations(
+        self, sample_of: Callable[[RelatedLine], Sample | None], least_age_s: float
+    ) -> Iterator[Sample]:
+        """Yield Samples of suspicious iterations that no time off the CPU explains.
+
+        Of those that were logged so long ago: a record may yet explain a newer one. Where
+        `sample_of` has none, the iteration is counted as left.
+        """
+        self.follow()
+        age = datetime.timedelta(seconds=least_age_s)
+        while self._iterations and self._iterations[0].time <= datetime.datetime.now(UTC) - age:
+            sample = sample_of(self._iterations[0])
+            if sample is None:
+                self._leave_iteration()
+            else:
+                self._iterations.popleft()
+                yield sample
 
     def left_iterations(self) -> Mapping[str, IterationsLeft]:
         """Return how many suspicious iterations of each PMD thread no record explains."""

@@ -119,8 +119,8 @@ def has_most_of(line: LogLine, sample: Sample) -> bool:
 
 def is_expected(sample: Sample) -> bool:
     """Return whether Open vSwitch logs a line of such a round: of none of a PMD thread."""
-    is_off_cpu = sample.window.ended_by == "switch"
-    return not is_off_cpu and sample.window.duration_ns >= (SHORTEST_LOGGED_MS - 1) * 1_000_000
+    is_of_pmd = sample.window.ended_by in ("switch", "iteration")
+    return not is_of_pmd and sample.window.duration_ns >= (SHORTEST_LOGGED_MS - 1) * 1_000_000
 
 
 def why_missing(sample: Sample) -> LogMissing:

@@ -108,8 +108,11 @@ def round_lines(sample: Sample) -> Iterator[str]:
     what = "Round"
     if sample.window.ended_by == "switch":
         what, way = "Absence", "leaving its CPU to having one again"
+    number = f" {round_.number:,}" if round_.number else ""
+    if sample.window.ended_by == "iteration":
+        what, way = "Iteration", "one look at its queues to the next, by its log"
     yield (
-        f"{what} {round_.number:,} of {printable(round_.name)} ({round_.tid}), from {way}:"
+        f"{what}{number} of {printable(round_.name)} ({round_.tid}), from {way}:"
         f" {sample.window.duration_ns:,} ns."
     )
     yield f"Why: {printable(main_cause(sample))}"
@@ -199,8 +202,8 @@ def left_iteration_lines(left: "Mapping[str, IterationsLeft]") -> Iterator[str]:
         many = _many(iterations.count, "suspicious iteration")
         yield (
             f"Open vSwitch logged {many} of {printable(thread)}, up to"
-            f" {length(1000 * iterations.longest_us)}: no record explains them. Packets, upcalls or"
-            " interrupts took that time, or --pmd-gap or --min-gap left the record out"
+            f" {length(1000 * iterations.longest_us)}: no record explains them. The thread worked"
+            " in the kernel or was off its CPU, or --pmd-gap or --min-gap left the record out"
         )
 
 

@@ -13,6 +13,7 @@ from kernel_delay.analysis.verdict.asleep import ASLEEP
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
+from kernel_delay.analysis.verdict.iterations import PMD_ITERATION
 from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
 from kernel_delay.analysis.verdict.lock_polls import LOCK_POLLED
@@ -45,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     DOUBTFUL_USER,
     OWN_COST,
     INTERRUPTS,
+    PMD_ITERATION,
     ASLEEP,
 )
 """All but user_work, which acquits only where none of these accuses."""

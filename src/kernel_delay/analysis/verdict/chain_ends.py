@@ -15,7 +15,6 @@ from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
-    IDLENESS_COUNTS,
     LEAST_SHARE,
     LOOK_AT,
     calls_of,
@@ -162,7 +161,7 @@ WAIT_CHAIN_END = Rule(
     lost_ns=_lost_ns,
     say=_say,
     measures="The end of a wait chain without a known root (`--chains`).",
-    limits=f"Does not detect the root. {IDLENESS_COUNTS}",
+    limits="Does not detect the root. Counts as `wait_chain` does.",
     remark=True,
     lost_to=_end_of,
 )

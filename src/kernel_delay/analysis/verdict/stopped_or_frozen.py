@@ -103,8 +103,7 @@ STOPPED = Rule(
     say=_say_stopped,
     measures="The time in the kernel's stopped and traced states, the number and length of the"
     " stops, TracerPid, the last tracer, and the last stop signal with its sender.",
-    limits="If the process was stopped before the window, the signal and its sender are"
-    " unknown. Lengths of several stops are not listed.",
+    limits="If the process was stopped before the window, the signal and its sender are unknown.",
 )
 
 

@@ -363,7 +363,7 @@ USER_WORK = Rule(
     say=_say_user,
     measures="The time in the program's own code. Also whether the kernel's own count agrees,"
     " what was missed or denied, and steal time.",
-    limits="Leaves out threads that are built to spin (PMDs), windows below 0.1 s and ended"
+    limits="Leaves out PMD threads, windows below 0.1 s and ended"
     " threads. Does not detect which function ran.",
     remark=True,
     round_share=KERNEL_SHARE,

@@ -1,5 +1,6 @@
 """Which threads are sampled: those whose open round may become a long one."""
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Self
 
@@ -48,13 +49,14 @@ class Profiles:
                 stack.callback(profile.link.close)
             self._profiles.clear()
 
-    def update(self, reading: Reading) -> None:
-        """Begin and end as the threads' rounds are."""
+    def update(self, reading: Reading, always: Collection[int] = ()) -> None:
+        """Begin and end as the threads' rounds are; `always` are sampled whatever these are."""
         open_since = {
             reported.rounds.tid: reported.rounds.open_since_ns
             for reported in reading.threads.values()
             if reported.rounds.open_since_ns is not None
         }
+        open_since |= dict.fromkeys(always, 0)
         for tid, profile in list(self._profiles.items()):
             if open_since.get(tid) != profile.round_ns:
                 profile.link.close()

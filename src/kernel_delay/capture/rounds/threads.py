@@ -44,13 +44,14 @@ ACTIVITY: Mapping[int, str] = {
 class ReportedThread(Struct, frozen=True):
     """A thread as the programs report it: its rounds, its id in its own namespace, its CPU time.
 
-    `ran_ns` and `runnable_ns` are the kernel's own counts since the thread was made.
+    `ran_ns`, `runnable_ns` and `system_ns` are the kernel's own counts since the thread was made.
     """
 
     own_tid: int
     rounds: ThreadRounds
     ran_ns: int
     runnable_ns: int
+    system_ns: int = 0
 
 
 def reported_threads(data: bytes) -> dict[int, ReportedThread]:
@@ -68,6 +69,7 @@ def reported_threads(data: bytes) -> dict[int, ReportedThread]:
             ),
             ran_ns=reported.ran_ns,
             runnable_ns=reported.runnable_ns,
+            system_ns=reported.system_ns,
         )
         for reported in ffi.from_buffer("struct thread_rounds[]", data)
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from kernel_delay.capture.plan import SHORTEST_LOOK_NS, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.iterations import KeptIterations
 from kernel_delay.capture.rounds.profiles import Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.sample import RoundSamples, Sources
@@ -125,7 +126,8 @@ class Watch:
                 SleepStacks(self._programs.sleep_stacks),
                 unix_sockets,
             )
-            self._samples = RoundSamples(self._target, self._plan, self._sources, self._readings)
+            seen = self._target, self._plan, self._sources, self._readings
+            self._samples, self.iterations = RoundSamples(*seen), KeptIterations(*seen)
             self._thread_totals = TotalsReader(self._programs) if self._keeps_totals else None
             self._sources.events = self._keep_events(self._event_plan)
             upcalls, pid = self._open_upcall_counters, self._target.pid
@@ -316,8 +318,8 @@ class Watch:
             follower.forget(max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS)
         if self._sources.events is None:
             return
-        self._sources.profiles.update(reading)
-        self._sources.events.forget(oldest_ns)
+        self._sources.profiles.update(reading, self.iterations.sampled(reading))
+        self._sources.events.forget(self.iterations.oldest_ns(oldest_ns, reading.time_ns))
 
     def _read(self) -> Reading:
         programs = self._programs
