@@ -3,13 +3,14 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
 from kernel_delay.monitors.flows.events import FlowChange
+from kernel_delay.openvswitch.detrace import rules_in
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -35,6 +36,7 @@ class Line(Struct):
     n_packets: int
     time_ns: int
     created_ns: int
+    rules: tuple[str, ...] = ()
 
 
 def following(ovs: Instance, folder: Path, *options: str) -> JsonFollower[Line]:
@@ -103,6 +105,25 @@ def test_flows_are_reported_as_open_vswitch_tells_them(ovs: Instance, tmp_path: 
         assert ports == re.findall(r"udp\(src=\d+,dst=\d+\)", there[line.ufid])
         assert line.datapath == "netdev@ovs-netdev"
         assert line.created_ns >= start_ns - 1_000_000
+
+
+def without_counts(rules: Iterable[str]) -> list[str]:
+    return [
+        re.sub(r"(n_packets|n_bytes|duration|idle_age|hard_age)=[^, ]+", "", rule) for rule in rules
+    ]
+
+
+def test_modified_flows_have_the_rules_that_detrace_says(ovs: Instance, tmp_path: Path) -> None:
+    with following(ovs, tmp_path, "--rules") as follower:
+        send(ovs, packets(3))
+        follower.until(lambda lines: len(of(lines, "insert")) >= 3)
+        ovs.ofctl("add-flow", BRIDGE, f"{DROPPED},actions=drop")
+        made = of(follower.until(lambda lines: len(of(lines, "modify")) >= 3), "modify")
+        answers = [ovs.appctl("ofproto/detrace", f"ufid:{line.ufid}") for line in made]
+        ovs.ofctl("--strict", "del-flows", BRIDGE, DROPPED)
+    for line, answer in zip(made, answers, strict=True):
+        assert "actions=drop" in line.rules[-1]
+        assert without_counts(line.rules) == without_counts(rules_in(answer))
 
 
 def test_why_flows_are_deleted_and_which_come_back(ovs: Instance, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is made of changes of flows, and what is said of them."""
 
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,9 +19,12 @@ from kernel_delay.monitors.flows.events import (
 )
 from kernel_delay.monitors.flows.probe import decode
 from kernel_delay.monitors.flows.report import HEADER, FlowReport, event_lines, json_of, render
+from kernel_delay.openvswitch import detrace
 from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.detrace import rules_in
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.installed import read_version
+from kernel_delay.openvswitch.unixctl import Answers
 from tests.unit.test_flow_match import KEY, MASK, WRITTEN
 
 NS_PER_MS = 1_000_000
@@ -192,6 +196,43 @@ def test_what_was_missed_is_reported() -> None:
     assert FlowReport.missed_lines({"flow_events": 0, "untracked": 0, "unknown_results": 0}) == []
     lines = FlowReport.missed_lines({"flow_events": 3, "untracked": 1000, "unknown_results": 1})
     assert [line.split()[0] for line in lines] == ["3", "1,000", "1"]
+
+
+def test_a_new_flow_has_its_rules_below_it() -> None:
+    rule = "cookie=0x5, table=0, priority=1 actions=\x1b[2J"
+    answer = f"UFID was not found for system@ovs-system\n{rule}\n"
+    event = structs.replace(made(), rules=rules_in(answer))
+    assert event.rules == (rule,)
+    assert event_lines(event, match=False, came_back=False)[1:] == [
+        "    rule: cookie 0x5, table=0, priority=1 actions=\\x1b[2J"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pmd_id", "arguments"), [(3, (f"ufid:{UFID}", "pmd=3")), ((1 << 32) - 1, (f"ufid:{UFID}",))]
+)
+def test_rules_are_asked_of_the_thread_that_has_the_flow(
+    pmd_id: int, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    class Answering:
+        def __init__(self, pid: int) -> None:
+            assert pid == 42
+
+        def ask(self, commands: Iterable[tuple[str, ...]]) -> Answers:
+            asked.extend(commands)
+            answers = Answers()
+            answers.texts[asked[0]] = "table=0 actions=drop\n"
+            return answers
+
+        def receive(self, within_s: float) -> None:
+            pass
+
+    monkeypatch.setattr(detrace, "Unixctl", Answering)
+    flow = UFID, pmd_id
+    assert detrace.Detrace(42).rules([flow]) == {flow: ("table=0 actions=drop",)}
+    assert asked == [("ofproto/detrace", *arguments)]
 
 
 def test_the_json_has_the_match_in_words() -> None:

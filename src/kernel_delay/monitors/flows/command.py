@@ -42,7 +42,7 @@ def add_report_arguments(
 
 
 class FlowOptions(NamedTuple):
-    """What is asked for; the last three say what is captured."""
+    """What is asked for; the last four say what is captured."""
 
     filter_flows: str | None
     ufid: str | None
@@ -51,6 +51,7 @@ class FlowOptions(NamedTuple):
     flow_key_size: int = 0
     buffer_page_count: int = 0
     all_results: bool = False
+    rules: bool = False
 
 
 class FlowMonitor(Monitor["FlowEvents", "FlowProbes", FlowOptions]):
@@ -76,6 +77,12 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes", FlowOptions]):
             action="store_true",
             help="also show each check after which a flow is kept: two each time that the"
             " revalidators check all flows",
+        )
+        parser.add_argument(
+            "--rules",
+            action="store_true",
+            help="show the OpenFlow rules of each flow that is made or modified (ofproto/detrace,"
+            " Open vSwitch 3.4)",
         )
         parser.add_argument(
             "-f",
@@ -110,7 +117,10 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes", FlowOptions]):
         from kernel_delay.monitors.flows.probe import FlowPlan, FlowProbes
 
         ring_bytes = arguments.buffer_bytes(options.buffer_page_count)
-        return FlowProbes(pid, FlowPlan(options.flow_key_size, ring_bytes, options.all_results))
+        return FlowProbes(
+            pid,
+            FlowPlan(options.flow_key_size, ring_bytes, options.all_results, options.rules),
+        )
 
     def take(self, source: "FlowProbes") -> "Iterator[FlowEvents]":
         """What has happened."""

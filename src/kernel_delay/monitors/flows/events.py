@@ -78,6 +78,8 @@ class FlowEvent(Struct, frozen=True):
         key_len: The full length of the key, in bytes.
         mask: The captured start of the mask, as netlink attributes.
         mask_len: The full length of the mask, in bytes.
+        rules: The OpenFlow rules of a made or modified flow, as Open vSwitch writes them
+            (`--rules`). Empty: it does not know them.
     """
 
     time_ns: int
@@ -99,6 +101,7 @@ class FlowEvent(Struct, frozen=True):
     key_len: int
     mask: bytes
     mask_len: int
+    rules: tuple[str, ...] = ()
 
     @property
     def is_cut(self) -> bool:

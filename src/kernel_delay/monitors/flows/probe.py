@@ -1,19 +1,22 @@
 """What becomes of flows, as flows.bpf.c sees it."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kernel_delay.errors import NoInputError
+from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
+from kernel_delay.monitors.monitor import batches
 from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.detrace import MOST_FLOWS, Detrace
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
-from kernel_delay.openvswitch.installed import find_version, has_kernel_datapath
+from kernel_delay.openvswitch.installed import Version, find_version, has_kernel_datapath
 from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes.objects import process_objects
@@ -35,16 +38,23 @@ CHANGES: Mapping[int, FlowChange] = MappingProxyType(
 )
 
 
+# ofproto/detrace.
+RULES_SINCE: Version = (3, 4)
+WITH_RULES: Collection[FlowChange] = ("insert", "modify")
+
+
 class FlowPlan(Struct, frozen=True):
     """Which events of flows are wanted.
 
     At most `key_bytes` are captured of each flow's key, and of its mask; `ring_bytes` is the size
-    of the buffer that events come through. With `kept` each result that a flow is kept is an event.
+    of the buffer that events come through. With `kept` each result that a flow is kept is an event,
+    and with `rules` made and modified flows have their OpenFlow rules.
     """
 
     key_bytes: int
     ring_bytes: int
     kept: bool
+    rules: bool = False
 
 
 class FlowProbes(Probes):
@@ -71,11 +81,26 @@ class FlowProbes(Probes):
                 f"this Open vSwitch is of {reported}: its reasons for deletions are numbers"
             )
 
+        self._detrace = self._connected(version) if plan.rules else None
+
+    def _connected(self, version: Version | None) -> Detrace | None:
+        """Connect to what has the rules; a note says where it has none."""
+        if version is not None and version < RULES_SINCE:
+            self.notes.append("this Open vSwitch has no ofproto/detrace: flows have no rules")
+            return None
+        try:
+            return Detrace(self._pid)
+        except UnavailableError as error:
+            self.notes.append(f"flows have no rules: {error}")
+            return None
+
     def _open(self) -> OvsPrograms:
         return OvsPrograms("flows", self._pid, self._plan.ring_bytes)
 
     def _attach(self) -> None:
         programs = self._programs
+        if self._detrace is not None:
+            programs.closing.callback(self._detrace.close)
         options = programs.options
         options.key_bytes = room(self._plan.key_bytes)
         options.report_kept = self._plan.kept
@@ -88,6 +113,13 @@ class FlowProbes(Probes):
 
     def take(self) -> Iterator[FlowEvent]:
         """Take away and yield the events that are there; a new flow is one of its own first."""
+        if self._detrace is None:
+            yield from self._events()
+            return
+        for events in batches(self._events(), MOST_FLOWS):
+            yield from _with_rules(self._detrace, events)
+
+    def _events(self) -> Iterator[FlowEvent]:
         for data in self._programs.all_records():
             events = list(decode(data, self._plan.key_bytes, self._reasons, kept=self._plan.kept))
             self._unknown_results += not events
@@ -105,6 +137,15 @@ class FlowProbes(Probes):
             "untracked": self._programs.control.flows_untracked,
             "unknown_results": self._unknown_results,
         }
+
+
+def _with_rules(detrace: Detrace, events: Sequence[FlowEvent]) -> Iterator[FlowEvent]:
+    """Yield the events, made and modified flows with their rules."""
+    there = [(each.ufid, each.pmd_id) for each in events if each.change in WITH_RULES]
+    rules = detrace.rules(there) if there else {}
+    for each in events:
+        has_rules = each.change in WITH_RULES
+        yield replace(each, rules=rules.get((each.ufid, each.pmd_id), ())) if has_rules else each
 
 
 def decode(

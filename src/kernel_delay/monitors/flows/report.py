@@ -53,6 +53,9 @@ def event_lines(event: FlowEvent, *, match: bool, came_back: bool) -> list[str]:
     if match:
         where = f"{printable(event.datapath)}, {printable(event.layer) or 'not in it yet'}"
         lines.append(f"{INDENT}{where}: {match_text(event)}")
+    # As `ofproto/trace` writes cookies, which ovn-detrace looks for.
+    rules = (printable(rule.replace("cookie=", "cookie ", 1)) for rule in event.rules)
+    lines += [f"{INDENT}rule: {rule}" for rule in rules]
     return lines
 
 
