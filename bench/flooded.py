@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from kernel_delay.openvswitch.pmds import parse_cycles
 from lab.binaries import Binaries
 from lab.child import Child
 from lab.instance import Instance
@@ -18,12 +19,14 @@ class Flooded:
     """Open vSwitch with the userspace datapath, between two devices of one network namespace.
 
     A context manager. ovs-vswitchd's main thread, which polls both, has the
-    last CPU, the flood the first. It rests until `go()`.
+    last CPU, the flood the first. It rests until `go()`. With `pmd` a PMD
+    thread polls them by AF_XDP, and has that CPU alone.
     """
 
-    def __init__(self, binaries: Binaries, flood: Path) -> None:
+    def __init__(self, binaries: Binaries, flood: Path, *, pmd: bool = False) -> None:
         """Take note of the programs."""
         self._ovs = Instance(binaries)
+        self._pmd = pmd
         self._flood = flood
         self._stack = contextlib.ExitStack()
 
@@ -35,12 +38,15 @@ class Flooded:
             stack.callback(self._source.stop)
             self._source.expect("ready", _ANSWER_S)
             self._ovs.add_bridge(_BRIDGE)
+            cpus = sorted(os.sched_getaffinity(0))
+            if self._pmd:
+                mask = f"other_config:pmd-cpu-mask={1 << cpus[-1]:#x}"
+                self._ovs.vsctl("set", "Open_vSwitch", ".", mask)
             for number, device in enumerate(("out", "in"), 1):
                 self._connect(number, device)
             self._ovs.ofctl("del-flows", _BRIDGE)
             self._ovs.ofctl("add-flow", _BRIDGE, "in_port=1,actions=output:2")
-            cpus = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(self._ovs.pid, {cpus[-1]})
+            os.sched_setaffinity(self._ovs.pid, {cpus[0 if self._pmd else -1]})
             os.sched_setaffinity(self._source.pid, {cpus[0]})
             self.toggle()
             self._stack = stack.pop_all()
@@ -61,25 +67,35 @@ class Flooded:
         self._source.expect("done", _ANSWER_S)
 
     def per_second(self, seconds: float) -> float:
-        """Return how many packets come out in a second of ovs-vswitchd's CPU time.
+        """Return how many packets come out in a second of its CPU time.
 
         Measured for `seconds`. It always has a packet to forward, so on
         a CPU of its own that is a second; what else the machine does, and the
-        scheduler gives to others, does not count.
+        scheduler gives to others, does not count. Of a PMD thread only the share
+        of iterations that had packets counts: it polls also where there is none.
         """
         packets, begin_ns = self._packets(), self._cpu_ns()
+        if self._pmd:
+            self._ovs.appctl("dpif-netdev/pmd-stats-clear")
         time.sleep(seconds)
-        return (self._packets() - packets) / (self._cpu_ns() - begin_ns) * 1e9
+        busy_ns = (self._cpu_ns() - begin_ns) * self._busy_share()
+        return (self._packets() - packets) / busy_ns * 1e9 if busy_ns else 0.0
+
+    def _busy_share(self) -> float:
+        if not self._pmd:
+            return 1.0
+        (cycles,) = parse_cycles(self._ovs.appctl("dpif-netdev/pmd-stats-show")).values()
+        return cycles.busy / (cycles.busy + cycles.idle)
 
     def _connect(self, number: int, device: str) -> None:
         port = f"p{number}"
         pair = f"link add {port} type veth peer name {device} netns {self._source.pid}\n"
         self._ovs.in_network(["ip", "-batch", "-"], f"{pair}link set {port} up\n")
         self._source.in_network(["ip", "link", "set", device, "up"])
-        request = f"ofport_request={number}"
-        self._ovs.vsctl(
-            "add-port", _BRIDGE, f"p{number}", "--", "set", "Interface", f"p{number}", request
-        )
+        options = [f"ofport_request={number}"]
+        if self._pmd:
+            options += ["type=afxdp", "options:n_rxq=1"]
+        self._ovs.vsctl("add-port", _BRIDGE, port, "--", "set", "Interface", port, *options)
 
     def _packets(self) -> int:
         # proc(5): bytes and packets received come first.
@@ -91,5 +107,13 @@ class Flooded:
 
     def _cpu_ns(self) -> int:
         # Documentation/scheduler/sched-stats.rst: the time on a CPU comes first.
-        stats = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        stats = [task / "schedstat" for task in self._polling()]
         return sum(int(file.read_text().split()[0]) for file in stats)
+
+    def _polling(self) -> list[Path]:
+        """Return the threads whose CPU time counts."""
+        tasks = list(Path(f"/proc/{self.pid}/task").iterdir())
+        if not self._pmd:
+            return tasks
+        # lib/dpif-netdev.c:pmd_thread_main()
+        return [task for task in tasks if (task / "comm").read_text().startswith("pmd-c")]

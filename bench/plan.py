@@ -4,6 +4,7 @@ from bench.measures.acts import Acts
 from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
+from bench.measures.pmd_packets import PmdPackets
 from bench.measures.reporting import Reporting
 from bench.measures.servers import Servers
 from bench.measures.several import Several
@@ -24,5 +25,6 @@ MEASURES: tuple[Measure, ...] = (
     Storm(),
     Reporting(),
     Packets(),
+    PmdPackets(),
     Servers(),
 )
