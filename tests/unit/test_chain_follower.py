@@ -4,7 +4,9 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,7 @@ from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import children_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import FilePeer, SleepFile, SleepReason, Thread, ThreadTime
+from tests.system_calls import syscall_number
 from tests.unit.samples import bare_thread
 from tests.workload import wait_until
 
@@ -334,7 +337,73 @@ def test_thread_that_only_accepts_serves_nobody(
     assert shown.chain is not None
     (part,) = shown.chain.parts
     found = part.threads[0].tid, part.state, part.gap
-    assert found == ((server, "unknown", "threads") if more else (server + 1, "running", None))
+    assert found == (server + 1, *(("unknown", "ran") if more else ("running", None)))
+
+
+def test_only_thread_that_works_is_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    programs = polls(monkeypatch, client, (), {client: (to_server,), server: ()})
+    monkeypatch.setattr(peers, "syscall_name", {43: "accept"}.get)
+    follower = Follower((client,), UnixSockets())
+    goes_to_sleep(programs, client, client, 100)
+    follower.look()
+    goes_to_sleep(programs, server, server, 105, syscall=43)
+    runs(programs, server, server + 1, 105)
+    follower.look()
+    ((_, shown),) = follower.chains([(client, blocked(client, 100))], 200, 300)
+    assert shown.chain is not None
+    (part,) = shown.chain.parts
+    assert (part.threads[0].tid, part.state, part.gap) == (server + 1, "running", None)
+
+
+@pytest.mark.parametrize("kind", [session.WAKER_HARD_IRQ, session.WAKER_UNKNOWN])
+def test_time_out_of_a_poll_does_not_hide_a_stopped_server(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    kind: int,
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
+    programs = polls(monkeypatch, client, (), {client: (to_server,)})
+    follower = Follower((client,), UnixSockets())
+    goes_to_sleep(programs, client, client, 100)
+    follower.look()
+    stopped = ffi.new("struct chain_event *")
+    stopped.now_ns, stopped.kind, stopped.state = 100, lib.CHAIN_SEEN, session.STATE_STOPPED
+    stopped.tid = stopped.process = server
+    programs.queue.append(stopped)
+    ended = ffi.new("struct chain_event *")
+    ended.now_ns, ended.kind, ended.state = 150, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    ended.tid, ended.process, ended.waker_kind, ended.switches = client, client, kind, 1
+    programs.queue.append(ended)
+    ((_, shown),) = follower.chains([(client, blocked(client, 50))], 100, 200)
+    assert shown.chain is not None
+    (part,) = shown.chain.parts
+    assert (part.threads[0].tid, part.state, part.ns) == (server, "stopped", 50)
+
+
+@pytest.mark.parametrize("is_client", [True, False])
+def test_server_that_waits_for_its_client_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    is_client: bool,
+) -> None:
+    server, client = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "nginx"),), is_client=is_client)
+    of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),))
+    programs = polls(monkeypatch, server, (), {server: (of_client,), client: (to_server,)})
+    follower = Follower((server, client), UnixSockets())
+    goes_to_sleep(programs, client, client, 90)
+    goes_to_sleep(programs, server, server, 91)
+    follower.look()
+    runs(programs, client, client, 95)
+    ((_, shown),) = follower.chains([(server, blocked(server, 100))], 100, 200)
+    assert shown.chain is not None
+    assert {part.idle for part in shown.chain.parts if part.threads} == {is_client}
 
 
 @pytest.mark.parametrize("is_client", [True, False])
@@ -394,6 +463,19 @@ def test_select_of_no_descriptor_is_a_sleep_on_a_timer(
     event = ffi.new("struct chain_event *")
     event.syscall, event.descriptor = 270, bits
     assert places.Places().of(event).reason == reason
+
+
+def test_place_that_is_read_is_the_one_of_an_event() -> None:
+    """It polls at an address of 64 bits, of which an event has 32."""
+    poll = "import select; poll = select.poll(); poll.register(0); poll.poll()"
+    with subprocess.Popen([sys.executable, "-c", poll], stdin=subprocess.PIPE) as process:
+        call = Path(f"/proc/{process.pid}/syscall")
+        number = str(syscall_number("poll"))
+        wait_until(lambda: call.read_text().split()[0] == number, "its poll")
+        address = int(call.read_text().split()[1], 16)
+        assert address > 0xFFFFFFFF
+        assert places.Places().now(process.pid, process.pid).fd == address & 0xFFFFFFFF
+        process.kill()
 
 
 def test_files_of_measured_processes_are_kept_for_a_window(
@@ -476,11 +558,12 @@ def polls(
     return programs
 
 
-def goes_to_sleep(programs: Programs, pid: int, tid: int, at_ns: int) -> None:
+def goes_to_sleep(programs: Programs, pid: int, tid: int, at_ns: int, *, syscall: int = 0) -> None:
     runs(programs, pid, tid, at_ns - 1)
     event = ffi.new("struct chain_event *")
     event.now_ns, event.kind, event.state = at_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
     event.tid, event.process, event.switches = tid, pid, 1
+    event.syscall = syscall
     programs.queue.append(event)
 
 

@@ -143,6 +143,30 @@ def test_process_of_several_threads_is_an_end_unless_it_was_stopped() -> None:
     )
 
 
+def test_time_out_is_for_a_process_that_was_stopped_meanwhile() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "poll", 2, gap="interrupt", ended_ns=100)],
+        2: [StateSlice(0, 30, "running"), StateSlice(30, 100, "stopped")],
+    }
+    assert roots(1, threads, 0, 100) == Counter(
+        {Root((), "unknown", "poll"): 30, Root((2,), "stopped"): 70}
+    )
+    threads[3] = [StateSlice(0, 100, "blocked", "pipe", 1, ended_ns=100)]
+    assert roots(3, threads, 0, 100) == Counter(
+        {Root((1,), "unknown", "poll", gap="interrupt"): 30, Root((1, 2), "stopped"): 70}
+    )
+
+
+def test_wait_for_a_request_is_idleness_of_the_first_alone() -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "epoll", 2, is_idle=True)],
+        2: [StateSlice(0, 100, "running")],
+        3: [StateSlice(0, 100, "blocked", "pipe", 1)],
+    }
+    assert roots(1, threads, 0, 100) == Counter({Root((2,), "running", is_idle=True): 100})
+    assert roots(3, threads, 0, 100) == Counter({Root((1, 2), "running"): 100})
+
+
 def test_runnable_root_has_its_taker_and_a_disk_its_device() -> None:
     threads = {
         1: [StateSlice(0, 100, "blocked", "pipe", 2)],

@@ -13,6 +13,7 @@ from kernel_delay.capture.chains.parts import exact_parts
 from kernel_delay.capture.chains.states import (
     LEAVES_NS,
     MOST_SLICES,
+    RESUMES_NS,
     TAKER_NS,
     Ender,
     Place,
@@ -179,6 +180,53 @@ def test_parts_add_up_to_the_blocked_time(lengths: list[int], more_ns: int) -> N
     parts = exact_parts(found, blocked_ns)
     assert sum(part.ns for part in parts) == blocked_ns
     assert all(part.ns > 0 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "woke", "ran_ns", "awaited"),
+    [
+        (session.WAKER_HARD_IRQ, False, 5, 9),
+        (session.WAKER_HARD_IRQ, True, 5, 0),
+        (session.WAKER_HARD_IRQ, False, 2 * RESUMES_NS, 0),
+        (session.WAKER_SOFT_IRQ, False, 5, 0),
+    ],
+)
+def test_poll_behind_a_time_out_waits_for_the_same_process(
+    kind: int, woke: bool, ran_ns: int, awaited: int
+) -> None:
+    states = followed()
+
+    def note(now_ns: int, what: int, state: int, waker_kind: int = 0) -> None:
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind, event.state, event.waker_kind = now_ns, what, state, waker_kind
+        event.switches = states.switches + (what == lib.CHAIN_LEFT_CPU)
+        states.note(event, Place("poll", 7, 5) if what == lib.CHAIN_LEFT_CPU else None)
+
+    note(20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    states.judge(9)
+    note(50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, kind)
+    note(60, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    if woke:
+        states.woke(62)
+    note(60 + ran_ns, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    assert states.awaited == awaited
+    # Whom it polls now is looked at again, if that lasts.
+    assert states.unjudged is not None
+
+
+def test_what_a_thread_did_in_a_time_ends_at_its_bounds() -> None:
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    note(states, 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
+    note(states, 60, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    assert states.ran_ns(15, 70) == 5 + 10 + 10
+    assert states.ran_ns(20, 50) == 0
+    assert states.slept_at(lambda place: place == ON_PIPE, 20, 50)
+    assert not states.slept_at(lambda place: place == ON_PIPE, 20, 51)
+    assert not states.slept_at(lambda place: place != ON_PIPE, 20, 50)
+    assert not states.slept_at(lambda place: True, 0, 10)
+    assert states.ended_at(lambda place: place == ON_PIPE, 50)
+    assert not states.ended_at(lambda place: True, 20)
 
 
 def test_runnable_thread_knows_who_had_the_cpu() -> None:

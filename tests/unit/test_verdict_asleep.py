@@ -170,7 +170,8 @@ def test_few_other_sleeping_threads_are_named() -> None:
     text = remark(sample(BUSY, reader, *writers, comm="app")).text
     assert "of the window (4 other threads too). Nobody woke it." in text
     assert text.endswith(
-        " Whether it had work to do is not known. A wait in futex may be for a lock."
+        " Whether it had work to do is not known."
+        " 4 of the other threads slept in futex, maybe for a lock."
     )
 
 
@@ -337,7 +338,7 @@ def test_own_sleep_and_waits_for_events_are_apart() -> None:
     )
     assert found.details == (
         "Soft IRQs woke it in epoll_wait: for timers or for packets, also those from this machine.",
-        "Timers woke it in clock_nanosleep.",
+        "Its own timer woke it in clock_nanosleep.",
         "While it slept in clock_nanosleep, it handled no events.",
         "Whether it had work to do is not known.",
     )

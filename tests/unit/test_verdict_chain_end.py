@@ -120,6 +120,19 @@ def test_process_of_several_threads_is_named_without_a_call() -> None:
     assert found.advice == "To see what it does: kernel-delay -p 50 --chains"
 
 
+def test_only_thread_that_ran_is_named_beside_its_process() -> None:
+    thread = ChainThread(51, 50, "worker", process="server")
+    found = finding(ChainPart((thread,), "unknown", TIMED_WINDOW_NS, gap="ran"))
+    assert found.sentence == (
+        "the main thread client (27090) waited for server (50) in poll for 500.0 ms."
+    )
+    assert found.details[:2] == (
+        "The root is not known: the process server (50) has several threads.",
+        "Only worker (51) of these ran, or wanted a CPU, for long.",
+    )
+    assert found.advice == "To see what it does: kernel-delay where -p 50"
+
+
 def test_end_of_less_than_half_is_not_named() -> None:
     parts = (replace(END, ns=200_000_000), ChainPart((), "unknown", 300_000_000))
     assert all(each.rule != "wait_chain_end" for each in judged(waiting(*parts)).verdict)

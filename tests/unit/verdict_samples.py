@@ -396,11 +396,19 @@ def _wait_chain_end() -> Iterator[Sample]:
     )
     for gap in get_args(ChainGap):
         for count in (0, 1, 2, 7):
-            syscall = None if gap in ("threads", "not_followed") else "epoll_wait"
+            syscall = None if gap in ("threads", "ran", "not_followed") else "epoll_wait"
             part = ChainPart(ways, "unknown", 500 * MS, "epoll", syscall=syscall, gap=gap)
             yield _chained(part, held=held[:count])
         several = [replace(part, threads=(each,), ns=240 * MS) for each in _server_threads()[:2]]
         yield _chained(*several)
+
+
+def _idle_server() -> Iterator[Sample]:
+    clients = [ChainThread(51 + n, 50 + n, NAME) for n in range(5)]
+    for count in (1, 5):
+        parts = [ChainPart((each,), "running", 70 * MS, idle=True) for each in clients[:count]]
+        stopped = ChainPart((clients[0],), "stopped", 120 * MS, idle=True)
+        yield _chained(*parts, stopped)
 
 
 def _server_threads() -> list[ChainThread]:
@@ -516,6 +524,7 @@ _OF_RULE = {
     "user_work": _user_work,
     "wait_chain": _wait_chain,
     "wait_chain_end": _wait_chain_end,
+    "idle_server": _idle_server,
 }
 
 LOST = (

@@ -40,9 +40,11 @@ class StateSlice(Struct, frozen=True, gc=False):
             known.
         device: The device whose file it slept for, as the kernel numbers it. 0: not known.
         syscall: The number of the call that it slept in. Negative: not known.
-        gap: Why the waker is not known, or why it stands for its process: "threads".
+        gap: Why the waker is not known, or why it stands for its process: "threads", "ran". With
+            "interrupt" it stands for the process at the other end, which did not end the sleep.
         ended_ns: When the waker ended the sleep, also of a part of it. 0: it lasts.
         by_client: Whether the waker's process is a client of the sleeper's.
+        is_idle: Whether it waits for a request of that.
     """
 
     since_ns: int
@@ -55,6 +57,7 @@ class StateSlice(Struct, frozen=True, gc=False):
     gap: ChainGap | None = None
     ended_ns: int = 0
     by_client: bool = False
+    is_idle: bool = False
 
 
 class Root(Struct, frozen=True):
@@ -69,6 +72,7 @@ class Root(Struct, frozen=True):
         syscall: The number of the call that the last slept in, if it is not known for whom.
             Negative: not known.
         gap: Why that is not known.
+        is_idle: Whether the first is waited for to send a request.
     """
 
     tids: tuple[int, ...]
@@ -78,6 +82,7 @@ class Root(Struct, frozen=True):
     device: int = 0
     syscall: int = -1
     gap: ChainGap | None = None
+    is_idle: bool = False
 
 
 def roots(
@@ -105,7 +110,8 @@ class _Walk:
         found: Counter[Root] = Counter()
         for each in self._within(tid, start_ns, stop_ns):
             if each.state == "blocked":
-                found.update(self._of_sleep(each, (), tid))
+                for root, ns in self._of_sleep(each, (), tid).items():
+                    found[replace(root, is_idle=True) if each.is_idle else root] += ns
         return found
 
     def _of_sleep(self, each: StateSlice, tids: tuple[int, ...], first: int) -> Counter[Root]:
@@ -113,18 +119,22 @@ class _Walk:
         length_ns = each.until_ns - each.since_ns
         if each.reason in ROOT_REASONS:
             return Counter({Root(tids, "blocked", each.reason, device=each.device): length_ns})
+        is_known = each.waker > 0 and each.gap != "interrupt"
         is_circle = each.waker == first or each.waker in tids
-        if not each.waker or is_circle or len(tids) >= MOST_HOPS:
+        is_end = is_circle or len(tids) >= MOST_HOPS
+        further = (*tids, each.waker)
+        if not is_known or is_end:
             root = Root(tids, "unknown", each.reason)
             if tids:
                 gap: ChainGap | None = "circle" if is_circle else "hops"
-                gap = gap if each.waker else each.gap
+                gap = gap if is_known else each.gap
                 root = replace(root, syscall=each.syscall, gap=gap)
+            if each.waker and not is_end:
+                return self._of_process(each, further, root)
             return Counter({root: length_ns})
+        if each.gap in ("threads", "ran"):
+            return self._of_process(each, further, Root(further, "unknown", gap=each.gap))
         found: Counter[Root] = Counter()
-        further = (*tids, each.waker)
-        if each.gap == "threads":
-            return self._of_process(each, further)
         left_ns = length_ns
         for other in self._served(each, (first, *tids)):
             left_ns -= other.until_ns - other.since_ns
@@ -180,7 +190,7 @@ class _Walk:
                 return
             if answer.waker in served:
                 answer = replace(answer, waker=0, gap="serves")
-            if not answer.waker:
+            if not answer.waker or answer.gap == "interrupt":
                 yield answer.since_ns, answer
                 return
             asked = self._last(
@@ -205,7 +215,7 @@ class _Walk:
                 return slices[at]
         return None
 
-    def _of_process(self, each: StateSlice, further: tuple[int, ...]) -> Counter[Root]:
+    def _of_process(self, each: StateSlice, further: tuple[int, ...], rest: Root) -> Counter[Root]:
         """Split a sleep that any thread of a process may end: they are held together."""
         found: Counter[Root] = Counter()
         left_ns = each.until_ns - each.since_ns
@@ -214,7 +224,7 @@ class _Walk:
                 found[Root(further, other.state)] += other.until_ns - other.since_ns
                 left_ns -= other.until_ns - other.since_ns
         if left_ns:
-            found[Root(further, "unknown", gap="threads")] += left_ns
+            found[rest] += left_ns
         return found
 
     def _within(self, tid: int, start_ns: int, stop_ns: int) -> Iterator[StateSlice]:

@@ -18,13 +18,16 @@ ChainState = Literal[
 """What the last thread of a chain did. "unknown": that, or whom it waited for, is not known."""
 
 
-ChainGap = Literal["lasts", "interrupt", "threads", "circle", "hops", "not_followed", "serves"]
+ChainGap = Literal[
+    "lasts", "interrupt", "threads", "ran", "circle", "hops", "not_followed", "serves"
+]
 """Why it is not known whom the last thread of a chain waited for.
 
 `lasts`: nothing woke it, and no one process is known to have the other end of what it waits for.
 `interrupt`: a timer, a device or a packet woke it. `threads`: its process is waited for, and which
-of the threads is not known. `circle`: it waited for a thread that is in the chain already, or for
-the first. `hops`: there were too many. `not_followed`: it was not followed yet, or any more.
+of the threads is not known. `ran`: as `threads`, and the last thread is the one that ran most of
+the time. `circle`: it waited for a thread that is in the chain already, or for the first. `hops`:
+there were too many. `not_followed`: it was not followed yet, or any more.
 `serves`: it polled several files, and served others meanwhile.
 """
 
@@ -92,6 +95,8 @@ class ChainPart(Struct, frozen=True, gc=False):
             known.
         gap: Why that is not known. None: it is, or there is no thread.
         traced: Whether `by` stopped the root as its tracer: no signal resumes it then.
+        idle: Whether the thread is a server that waited for a request of its client, the first of
+            `threads`.
     """
 
     threads: tuple[ChainThread, ...]
@@ -104,6 +109,7 @@ class ChainPart(Struct, frozen=True, gc=False):
     syscall: str | None = None
     gap: ChainGap | None = None
     traced: bool = False
+    idle: bool = False
 
 
 class WaitChain(Struct, frozen=True, gc=False):

@@ -247,6 +247,7 @@ _GAPS: dict[ChainGap, str] = {
     "lasts": "still asleep",
     "interrupt": "an interrupt",
     "threads": "which thread",
+    "ran": "which thread",
     "circle": "a circle",
     "hops": "too many hops",
     "not_followed": "not followed",
@@ -256,6 +257,8 @@ _GAPS: dict[ChainGap, str] = {
 
 def root_state(part: ChainPart) -> str:
     """What a root did, and what kept it so."""
+    if part.idle:
+        return "it sent no request"
     state: str = "not known" if part.state == "unknown" else part.state
     if part.reason != "unknown":
         state += f", {part.reason.replace('_', ' ')}"

@@ -13,6 +13,7 @@ from kernel_delay.analysis.verdict.asleep import ASLEEP
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
+from kernel_delay.analysis.verdict.idle_server import IDLE_SERVER
 from kernel_delay.analysis.verdict.iterations import PMD_ITERATION
 from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     LOCK,
     WAIT_CHAIN,
     WAIT_CHAIN_END,
+    IDLE_SERVER,
     LOCK_POLLED,
     *WAIT_RULES,
     KERNEL_SLEEP,

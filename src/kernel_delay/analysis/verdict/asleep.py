@@ -1,7 +1,8 @@
 """The rule on threads that slept for long where nobody can know whether they had work to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from kernel_delay.analysis.verdict.chain_parts import idle_ns
 from kernel_delay.analysis.verdict.formatting import (
     length,
     listed,
@@ -45,7 +46,7 @@ def _asleep_ns(sample: Sample, thread: Thread) -> int:
     if sample.round is not None or idles_by_design(sample, thread):
         return 0
     locks_ns = sum(wait.ns for wait in thread.lock_waits)
-    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns
+    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns - idle_ns(sample, thread)
     window_ns = sample.window.duration_ns
     if ns < ASLEEP_SHARE * window_ns:
         return 0
@@ -57,12 +58,17 @@ def _asleep_ns(sample: Sample, thread: Thread) -> int:
 
 
 def slept_long(sample: Sample) -> list[tuple[Thread, int]]:
-    """The threads that slept for a third of the window, and how long; the longest first."""
+    """The threads that slept for a third of the window, and how long; the longest first.
+
+    Without the time in which a server had no request.
+    """
     least_ns = ASLEEP_SHARE * sample.window.duration_ns
     found = [
-        (thread, thread.time.blocked_ns)
+        (thread, slept_ns)
         for thread in sample.threads
-        if thread.time is not None and thread.threads == 1 and thread.time.blocked_ns >= least_ns
+        if thread.time is not None
+        and thread.threads == 1
+        and (slept_ns := thread.time.blocked_ns - idle_ns(sample, thread)) >= least_ns
     ]
     return sorted(found, key=lambda each: (-each[1], each[0].tid))
 
@@ -74,7 +80,7 @@ def _say_asleep(case: Case) -> Statement:
     parts = _parts(slept) if not thread.lock_waits else {}
     unknown = work_unknown(sample, thread, in_futex=_is_in_futex(slept))
     others = _others(case)
-    may_lock = any(_is_in_futex(_sleeps(other)) for other in case.others)
+    in_futex = [other for other in case.others if _is_in_futex(_sleeps(other))]
     where, lengths = _where(slept), ""
     if len(parts) == _SAID_AT_ONCE:
         where = f" {_lengths(parts)}, in all"
@@ -91,7 +97,7 @@ def _say_asleep(case: Case) -> Statement:
             *_unserved(parts),
             *unknown,
             *others,
-            *([_MAY_LOCK] if may_lock else []),
+            *_may_lock(in_futex, are_named=bool(others)),
         ),
         lock_advice(sample, thread) or _look_at(sample, thread, slept),
         names_others=bool(others),
@@ -108,7 +114,13 @@ def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     return look_for_whom(sample, thread)
 
 
-_MAY_LOCK = "A wait in futex may be for a lock."
+def _may_lock(in_futex: Sequence[Thread], *, are_named: bool) -> tuple[str, ...]:
+    """Say that other threads may have waited for a lock, and how many, if they are not named."""
+    if not in_futex:
+        return ()
+    if are_named:
+        return ("A wait in futex may be for a lock.",)
+    return (f"{len(in_futex):,} of the other threads slept in futex, maybe for a lock.",)
 
 
 def _is_in_futex(slept: list[Sleep]) -> bool:
@@ -195,7 +207,7 @@ def _woken(sample: Sample, slept: list[Sleep], call: str = "") -> tuple[str, ...
         return () if any(sleep.short_ns for sleep in slept) else (f"Nobody woke it{where}.",)
     kinds = {waker.kind for waker in wakers}
     if kinds <= {"hard_irq", "soft_irq"} and _are_of(slept, ("clock",)):
-        return (f"Timers woke it{where}.",)
+        return (f"Its own timer woke it{where}.",)
     if kinds == {"hard_irq"}:
         return (f"Timers or devices woke it{where}.",)
     if kinds <= {"hard_irq", "soft_irq"}:

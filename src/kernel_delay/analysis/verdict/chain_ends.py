@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from kernel_delay.analysis.verdict.chain_parts import key_of, of_main_process, sum_ns, way_of
+from kernel_delay.analysis.verdict.chain_parts import (
+    awaited_parts,
+    key_of,
+    of_main_process,
+    sum_ns,
+    way_of,
+)
 from kernel_delay.analysis.verdict.formatting import (
     chain_thread,
     length,
@@ -17,6 +23,7 @@ from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
     LEAST_SHARE,
     LOOK_AT,
+    LOOK_AT_CODE,
     calls_of,
     explained_waits,
     is_surely_wanted,
@@ -36,6 +43,7 @@ _REASONS: dict[ChainGap, str] = {
     "lasts": "nobody woke {who}, and no single process is known at its other end",
     "interrupt": "a timer, a device or a packet woke {who}",
     "threads": "the process {who} has several threads",
+    "ran": "the process {who} has several threads",
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
     "serves": "{who} served others meanwhile",
@@ -55,7 +63,8 @@ def _parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
     """
     if thread.chain is None:
         return ()
-    ends = [part for part in thread.chain.parts if part.threads and part.gap is not None]
+    awaited = awaited_parts(sample, thread)
+    ends = [part for part in awaited if part.threads and part.gap is not None]
     least_ns = LEAST_SHARE * thread.chain.ns
     parts = of_main_process(sample, ends, least_ns)
     return sorted(parts, key=lambda part: -part.ns) if sum_ns(parts) >= least_ns else ()
@@ -77,7 +86,7 @@ def _say(case: Case) -> Statement:
     parts = _parts(sample, thread)
     main, threads, own = parts[0], way_of(parts), sample.target.pid
     end = threads[-1]
-    who = chain_thread(end, own)
+    who = chain_thread(end, own) if main.gap != "ran" else _process(end)
     claim = f"{name(sample, thread)} waited for {who}{calls_of(thread)}"
     if main.syscall is not None and len({part.syscall for part in parts}) == 1:
         it = "it" if end.tid else "them"
@@ -89,7 +98,8 @@ def _say(case: Case) -> Statement:
     work = work_of(sample, thread, is_wanted=is_wanted)
     advice = lock_advice_by(end.name, end.title)
     if advice is None and end.pid != own:
-        advice = _LOOK_AT.format(pid=end.pid)
+        look_at = LOOK_AT_CODE if main.gap == "ran" else _LOOK_AT
+        advice = look_at.format(pid=end.pid)
     return Statement(
         claim,
         "other-process",
@@ -123,14 +133,19 @@ def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
         yield "The root is not known, for several reasons."
     elif gap == "circle":
         yield f"The chain is a circle: {who} waited for a thread of it."
-    elif gap == "threads":
-        process = f"{end.process or end.name} ({end.pid})"
-        yield f"The root is not known: {_REASONS[gap].format(who=process)}."
+    elif gap in ("threads", "ran"):
+        yield f"The root is not known: {_REASONS[gap].format(who=_process(end))}."
+        if gap == "ran" and end.tid:
+            yield f"Only {end.name} ({end.tid}) of these ran, or wanted a CPU, for long."
     elif gap is not None:
         reason = _REASONS[gap].format(who=who)
         if not end.tid:
             reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
         yield f"The root is not known: {reason}."
+
+
+def _process(thread: ChainThread) -> str:
+    return f"{thread.process or thread.name} ({thread.pid})"
 
 
 def _held(sample: Sample, held: Sequence[HeldProcess]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.verdict.formatting import length, listed
 from kernel_delay.analysis.verdict.rule import Case
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
-from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason
+from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason, Thread
 
 # One thread of a process is named alone if it is that of so many times the waits of each other one.
 ONE_TIMES = 2
@@ -22,6 +22,28 @@ MOST_STATES = 3
 
 # A thread of the own process is named if so much of the waits was for it.
 AWAITED_SHARE = 0.5
+
+
+def awaited_parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
+    """Return the parts of a thread's chain but those of a server that had no request."""
+    parts = thread.chain.parts if thread.chain is not None else ()
+    return [part for part in parts if not _is_idle(sample, part)]
+
+
+def idle_parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
+    """Return the parts in which a server had no request."""
+    parts = thread.chain.parts if thread.chain is not None else ()
+    return [part for part in parts if _is_idle(sample, part)]
+
+
+def idle_ns(sample: Sample, thread: Thread) -> int:
+    """Return how long it had none, in ns."""
+    return sum_ns(idle_parts(sample, thread))
+
+
+def _is_idle(sample: Sample, part: ChainPart) -> bool:
+    """In a round a thread has something to do."""
+    return part.idle and sample.round is None
 
 
 def of_main_process(

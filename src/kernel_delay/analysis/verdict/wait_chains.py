@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from kernel_delay.analysis.verdict.chain_parts import (
     NAMED_SHARE,
     activity,
+    awaited_parts,
     by_state,
     key_of,
     of_main_process,
@@ -52,6 +53,9 @@ LOOK_AT = "To see what it does:"
 
 _LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}}"
 
+LOOK_AT_CODE = f"{LOOK_AT} kernel-delay where -p {{pid}}"
+"""Advises to look at the functions that a process is in."""
+
 
 def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
     """The parts with the root that was waited for most, the longest first.
@@ -62,7 +66,8 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
     """
     if thread.chain is None:
         return ()
-    known = [part for part in thread.chain.parts if part.threads and part.state != "unknown"]
+    awaited = awaited_parts(sample, thread)
+    known = [part for part in awaited if part.threads and part.state != "unknown"]
     least_ns = LEAST_SHARE * thread.chain.ns
     parts = of_main_process(sample, known, least_ns)
     if sum_ns(parts) < least_ns:
@@ -123,14 +128,16 @@ def _say(case: Case) -> Statement:
     own = case.sample.target.pid
     who, it = (chain_thread(root, own), "it" if root.tid else "them")
     claim = f"{who} {activity(main)} while {name(case.sample, thread)} waited for {it}"
-    look_at = _LOOK_AT if main.state != "blocked" or main.reason != "clock" else None
-    advice = _ADVICE.get(main.state, look_at)
+    look_at: str | None = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
+    if main.state == "blocked" and main.reason == "clock":
+        look_at = None
+    advice: str | None = _ADVICE.get(main.state, look_at)
     if main.traced:
         advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
         advice = ADVICE[main.reason] or advice
     # What it does itself is in this report.
-    advice = None if advice == _LOOK_AT and root.pid == own else advice
+    advice = None if advice in (_LOOK_AT, LOOK_AT_CODE) and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
     work = work_of(case.sample, thread, is_wanted=is_wanted)
     return Statement(
@@ -142,7 +149,7 @@ def _say(case: Case) -> Statement:
             "hops": len(main.threads),
             "waited_ns": thread.chain.ns,
         },
-        (*_chain(case.sample, thread, main), *_further(thread, parts, own), *work),
+        (*_chain(case.sample, thread, main), *_further(case.sample, thread, parts), *work),
         advice and advice.format(pid=root.pid),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
@@ -191,9 +198,10 @@ def way(sample: Sample, thread: Thread, threads: Sequence[ChainThread]) -> Itera
         yield f"The chain: {thread.name} ({thread.tid}) → {hops}."
 
 
-def _further(thread: Thread, parts: Sequence[ChainPart], own: int) -> Iterator[str]:
+def _further(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> Iterator[str]:
     """What the root did besides, and what is not known."""
     assert thread.chain is not None
+    own, awaited = sample.target.pid, awaited_parts(sample, thread)
     main, *others = parts
     root = main.threads[-1]
     least_ns = NAMED_SHARE * thread.chain.ns
@@ -202,11 +210,11 @@ def _further(thread: Thread, parts: Sequence[ChainPart], own: int) -> Iterator[s
     ]
     if named:
         yield f"Besides, {'the root' if root.tid else 'they'} {' and '.join(named)}."
-    all_ns = sum_ns([part for part in thread.chain.parts if _is_of_process(part, root)])
+    all_ns = sum_ns([part for part in awaited if _is_of_process(part, root)])
     if root.tid and root.pid != own and all_ns - sum_ns(parts) >= least_ns:
         process = f"{root.process or root.name} ({root.pid})"
         yield f"In all it waited for threads of {process} for {length(all_ns)}."
-    unknown = [part for part in thread.chain.parts if part.state == "unknown"]
+    unknown = [part for part in awaited if part.state == "unknown"]
     of_root = [part for part in unknown if part.threads and part.threads[-1].pid == root.pid]
     of_root_ns = sum_ns(of_root)
     if of_root_ns >= least_ns:

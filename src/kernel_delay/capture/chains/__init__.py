@@ -256,6 +256,7 @@ class Follower:
                 root.reason or "unknown",
                 syscall=syscall,
                 gap=root.gap,
+                idle=root.is_idle,
             )
             whole = self._with_object(part, root) if part not in named else part
             if whole != part:

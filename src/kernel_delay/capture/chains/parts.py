@@ -47,7 +47,7 @@ def _by_process(parts: list[tuple[ChainPart, int]]) -> list[tuple[ChainPart, int
         part = each
         threads = tuple(_processes(part.threads))
         if threads != part.threads:
-            part = ChainPart(threads, part.state, 0, part.reason, gap=part.gap)
+            part = ChainPart(threads, part.state, 0, part.reason, gap=part.gap, idle=part.idle)
         added[part] += ns
     return added.most_common()
 

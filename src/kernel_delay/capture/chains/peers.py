@@ -1,12 +1,20 @@
 """Who is at the other end of what threads wait for: of files, polls, locks and FUSE."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
-from kernel_delay.capture.chains.states import Ender, Place, ThreadStates, Was, slice_of
+from kernel_delay.capture.chains.states import (
+    RESUMES_NS,
+    Ender,
+    Place,
+    ThreadStates,
+    Was,
+    slice_of,
+)
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
@@ -30,8 +38,19 @@ MOST_PLACES = 4096
 # Addresses at which servers are looked for.
 MOST_LISTENERS = 4
 
-# Whoever polls again after so much computing has had no work in between.
-RESUMES_NS = 1_000_000
+# In these sleeps a thread works for no client: another thread of its process is to wake it.
+_OF_OWN_PROCESS: frozenset[SleepReason] = frozenset(("futex", "signal"))
+
+# And in these calls nobody has sent a request yet.
+_ACCEPTS = frozenset(("accept", "accept4"))
+
+# One thread of a process is named that had a CPU, or wanted one, for so much of a wait, and for so
+# much of what all of its threads had.
+RAN_SHARE = 0.5
+SURE_SHARE = 0.9
+
+# In these waits a server gets the requests of its clients.
+_RECEIVES: frozenset[SleepReason] = frozenset((*POLL_REASONS, "socket_receive"))
 
 # Polls that are looked at at a time.
 MOST_POLLS = 16
@@ -286,16 +305,18 @@ class Peers:
         for was in reversed(found):
             own = self.ender(states, was, all_states)
             ended_ns = 0 if was.lasts else was.until_ns
+            by_client = own.is_known and self._is_client(own.process, states.process)
             if was.state == "blocked":
                 is_same = was.place == place and ran_ns <= RESUMES_NS and not woke
-                if is_same and _is_interrupted(was) and not own.tid and last.tid:
+                if is_same and _is_interrupted(was) and not own.is_known and last.is_known:
                     own, ended_ns = last, last_ns
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
                 woke = woke or was.woke
-            by_client = self._is_client(was.waker_process, states.process)
-            slices.append(slice_of(was, own, ended_ns, by_client=by_client))
+            is_idle = was.place is not None and was.place.reason in _RECEIVES
+            is_idle = is_idle and self._is_client(own.process, states.process)
+            slices.append(slice_of(was, own, ended_ns, by_client=by_client, is_idle=is_idle))
         return slices[::-1]
 
     def _is_client(self, pid: int, server: int) -> bool:
@@ -309,7 +330,7 @@ class Peers:
         if was.state != "blocked":
             return Ender(was.waker if was.state == "runnable" else 0)
         if was.waker_kind == "thread":
-            return Ender(was.waker)
+            return Ender(was.waker, process=was.waker_process)
         key = _key(states.process, was.place) if was.place is not None else None
         peers = self._peers.get(key, ()) if key is not None else ()
         if was.awaited:
@@ -317,18 +338,40 @@ class Peers:
         if was.waker_kind == "soft_irq" and (states.process, was.waker_process) in self._known:
             # What is sent by loopback arrives in the sender's own context. The connection may have
             # been too short to be seen, but for others between the two.
-            return Ender(was.waker)
-        if was.waker_kind == "hard_irq" or len(peers) != 1:
+            return Ender(was.waker, process=was.waker_process)
+        if len(peers) != 1:
             return Ender(gap=_gap(was))
-        threads = [each.tid for each in all_states.values() if each.process == peers[0]]
-        # Whoever waits for clients to connect does not work for one.
-        if len(working := [tid for tid in threads if not self._accepts.get(tid)]) == 1:
+        return self._of_process(states, was, peers[0], all_states)
+
+    def _of_process(
+        self, states: ThreadStates, was: Was, peer: int, all_states: Mapping[int, ThreadStates]
+    ) -> Ender:
+        """Who of the one process at the other end ends a sleep, or did not."""
+        threads = [each for each in all_states.values() if each.process == peer]
+        # The first has the name of the process.
+        is_other = peer in (each.tid for each in threads) and peer != states.process
+        if was.waker_kind == "hard_irq":
+            return Ender(peer if is_other else 0, "interrupt", peer)
+        if len(threads) > 1 and len(working := [*self._working(threads, was)]) == 1:
             threads = working
-        if len(threads) > 1:
-            # The first has the name of the process.
-            is_other = peers[0] in threads and peers[0] != states.process
-            return Ender(peers[0], "threads") if is_other else Ender(gap=_gap(was))
-        return Ender(threads[0]) if threads else Ender(gap=_gap(was))
+        if len(threads) == 1:
+            return Ender(threads[0].tid, process=peer)
+        if not is_other:
+            return Ender(gap=_gap(was), process=peer)
+        ran = Counter({each.tid: each.ran_ns(was.since_ns, was.until_ns) for each in threads})
+        ((most, ran_ns),) = ran.most_common(1)
+        least_ns = max(RAN_SHARE * (was.until_ns - was.since_ns), SURE_SHARE * ran.total())
+        return Ender(most, "ran", peer) if ran_ns >= least_ns else Ender(peer, "threads", peer)
+
+    def _working(self, threads: Sequence[ThreadStates], was: Was) -> Iterator[ThreadStates]:
+        """Yield the threads of a process that may have worked for a client in a sleep of that.
+
+        Whoever waits for clients to connect does not, nor does who waits for its own process.
+        """
+        for each in threads:
+            accepts = self._accepts.get(each.tid) or each.ended_at(_is_accept, was.until_ns)
+            if not accepts and not each.slept_at(_is_of_own, was.since_ns, was.until_ns):
+                yield each
 
 
 def _key(process: int, place: Place) -> FileKey | None:
@@ -336,6 +379,14 @@ def _key(process: int, place: Place) -> FileKey | None:
     if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
+
+
+def _is_accept(place: Place) -> bool:
+    return place.syscall >= 0 and syscall_name(place.syscall) in _ACCEPTS
+
+
+def _is_of_own(place: Place) -> bool:
+    return place.reason in _OF_OWN_PROCESS
 
 
 def _gap(was: Was) -> ChainGap | None:

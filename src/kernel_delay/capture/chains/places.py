@@ -20,7 +20,7 @@ from kernel_delay.symbols import KernelSymbols
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
 
-_INODE_MASK = 0xFFFFFFFF
+_INODE_MASK = _DESCRIPTOR_MASK = 0xFFFFFFFF
 
 # Devices of which it is remembered whether they are of FUSE.
 _MOST_DEVICES = 4096
@@ -60,7 +60,8 @@ class Places:
             reason = sleep_reason([line.partition("] ")[2].partition("+")[0] for line in lines])
         with suppress(OSError, ValueError, IndexError):
             number, first, *_ = (process / "syscall").read_text().split()
-            fd = int(first, 16)
+            # As an event has it: of the address of what is polled too.
+            fd = int(first, 16) & _DESCRIPTOR_MASK
             inode = device = 0
             with suppress(OSError):
                 status = file_status(f"{process}/fd/{fd}")

@@ -1,6 +1,8 @@
 """The slices of each followed thread, from the events of its switches and wake-ups."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -45,6 +47,12 @@ TAKER_NS = 100_000_000
 
 # And so long a wait for that of the one that had it last: kernel/sched/fair.c, 6.6, base_slice_ns.
 SLICE_NS = 3_000_000
+
+# Whoever polls again after so much computing has had no work in between.
+RESUMES_NS = 1_000_000
+
+# So many times it may have lost its CPU meanwhile.
+MOST_TURNS = 8
 
 # Of one thread: with more, those of little time are merged.
 MOST_SLICES = 50_000
@@ -96,13 +104,21 @@ class Was(Struct, frozen=True):
 
 
 class Ender(NamedTuple):
-    """Who ends a sleep: a thread ID, or else why that is not known.
+    """Who ends a sleep: a thread of a process, or else why that is not known.
 
-    With the gap "threads" it is a process, of which one thread does.
+    With the gap "threads" the thread stands for its process, of which one thread does. With "ran"
+    it is the one that ran most. With "interrupt" it stands for the process at the other end, of
+    which none did.
     """
 
     tid: int = 0
     gap: ChainGap | None = None
+    process: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known which thread or process ends the sleep."""
+        return self.tid > 0 and self.gap != "interrupt"
 
 
 class ThreadStates:
@@ -200,7 +216,7 @@ class ThreadStates:
             self._end(event.now_ns)
         self._state, self._place = state, place
         self.switches = event.switches
-        self.awaited, self._is_judged = 0, False
+        self.awaited, self._is_judged = self._awaited_still(), False
         goes_on = event.kind in (lib.CHAIN_LEFT_CPU, lib.CHAIN_SEEN)
         self._taker = event.waker if goes_on else 0
         self._first_taker = event.waker if goes_on else event.running
@@ -245,9 +261,55 @@ class ThreadStates:
                 lasts=True,
             )
 
+    def _within(self, since_ns: int, until_ns: int) -> Iterator[Was]:
+        """Yield what it did in that time, the last first."""
+        first = bisect_left(self.done, until_ns, key=_since_ns)
+        done = (self.done[at] for at in reversed(range(first)))
+        for was in chain(self.goes_on(until_ns), done):
+            if was.until_ns <= since_ns:
+                return
+            yield was
+
+    def slept_at(self, fits: Callable[[Place], bool], since_ns: int, until_ns: int) -> bool:
+        """Whether all that is known of that time is that it slept at places that fit."""
+        is_known = False
+        for was in self._within(since_ns, until_ns):
+            if was.state != "blocked" or was.place is None or not fits(was.place):
+                return False
+            is_known = True
+        return is_known
+
+    def ended_at(self, fits: Callable[[Place], bool], until_ns: int) -> bool:
+        """Whether it slept at a place that fits when that time was over."""
+        was = next(self._within(0, until_ns), None)
+        return was is not None and was.place is not None and fits(was.place)
+
+    def ran_ns(self, since_ns: int, until_ns: int) -> int:
+        """Return how long of that time it had a CPU or wanted one."""
+        return sum(
+            min(was.until_ns, until_ns) - max(was.since_ns, since_ns)
+            for was in self._within(since_ns, until_ns)
+            if was.state in (*IN_LINE, "running")
+        )
+
     def drop(self, before_ns: int) -> None:
         """Keep no more of what was over by then."""
         self.done = [each for each in self.done if each.until_ns > before_ns]
+
+    def _awaited_still(self) -> int:
+        """The process that it waits for as it did before: a time-out alone ended that; else 0."""
+        if self._state != "blocked" or self._place is None or self._place.reason not in LOOKED_AT:
+            return 0
+        ran_ns = 0
+        for was in reversed(self.done[-MOST_TURNS:]):
+            if was.state == "blocked":
+                is_same = was.place == self._place and was.waker_kind == "hard_irq"
+                return was.awaited if is_same and ran_ns <= RESUMES_NS else 0
+            if was.state == "running":
+                ran_ns += was.until_ns - was.since_ns
+                if was.woke:
+                    return 0
+        return 0
 
     def _got_cpu(self, event: "ChainEvent") -> None:
         """Whoever had the CPU at both ends had it all the time, unless that was long."""
@@ -322,7 +384,13 @@ def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
         since_ns += length_ns
 
 
-def slice_of(was: Was, ender: Ender, ended_ns: int, *, by_client: bool = False) -> StateSlice:
+def _since_ns(was: Was) -> int:
+    return was.since_ns
+
+
+def slice_of(
+    was: Was, ender: Ender, ended_ns: int, *, by_client: bool = False, is_idle: bool = False
+) -> StateSlice:
     """Return a slice whose sleep that thread, maybe of a client, ends then; 0: it lasts."""
     reason = was.place.reason if was.place is not None and was.state == "blocked" else None
     if reason == "futex" and was.waker_kind == "hard_irq" and not ender.tid:
@@ -341,4 +409,5 @@ def slice_of(was: Was, ender: Ender, ended_ns: int, *, by_client: bool = False) 
         ender.gap,
         ended_ns,
         by_client,
+        is_idle,
     )
