@@ -21,12 +21,12 @@ from kernel_delay.analysis.verdict.lock_polls import LOCK_POLLED
 from kernel_delay.analysis.verdict.lock_waits import LOCK
 from kernel_delay.analysis.verdict.long_call import LONG_CALL
 from kernel_delay.analysis.verdict.packet_losses import lost_packets
-from kernel_delay.analysis.verdict.rule import Judged, Rule, apply
+from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Judged, Rule, apply
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN, STOPPED
 from kernel_delay.analysis.verdict.user_work import DOUBTFUL_USER, USER_WORK
 from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
-from kernel_delay.model import Finding, Sample
+from kernel_delay.model import Finding, Sample, Thread
 
 RULES: tuple[Rule, ...] = (
     CPU_CONTENTION,
@@ -64,13 +64,15 @@ def judge(sample: Sample) -> Sample:
     A thread in its own code comes before threads that wait, unless the main thread waits for
     others than these: futexes are mostly of the process's own. Waits with a known reason come
     before those without, and where no thread is in its own code, those with a wait chain do too.
+    Beside delays, own code counts that took more of a thread's time than each of these.
     """
     judged = Judged(sample)
     found = [each for rule in RULES if judged.of(rule) for each in apply(rule, judged)]
-    accused = any(not each.finding.remark for each in found)
+    accusing = {each.finding.rule for each in found if not each.finding.remark}
     busy = None
     if judged.of(USER_WORK):
-        busy = next(apply(USER_WORK, judged, accused=accused), None)
+        delays = [rule for rule in RULES if rule.name in accusing]
+        busy = next(apply(_own_code(sample, delays), judged, accused=bool(accusing)), None)
     # A circle of locks leads back to where it began.
     explained = {other for each in found for other in each.explains if other != _key(each.finding)}
     findings = [each.finding for each in (*found, *([busy] if busy else []))]
@@ -86,6 +88,22 @@ def judge(sample: Sample) -> Sample:
         return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
 
     return replace(sample, verdict=tuple(_with_gains(sample, sorted(left, key=place))))
+
+
+def _own_code(sample: Sample, delays: Sequence[Rule]) -> Rule:
+    """The rule on a thread's own code, beside delays that these rules found."""
+    if not delays or sample.round is not None:
+        return USER_WORK
+
+    window_ns = sample.window.duration_ns
+
+    def own_ns(sample: Sample, thread: Thread) -> int:
+        ns = USER_WORK.lost_ns(sample, thread)
+        if not KERNEL_SHARE * window_ns <= ns < USER_WORK.least_share * window_ns:
+            return ns
+        return ns if ns > max(rule.lost_ns(sample, thread) for rule in delays) else 0
+
+    return replace(USER_WORK, least_share=KERNEL_SHARE, lost_ns=own_ns)
 
 
 class Judge:
