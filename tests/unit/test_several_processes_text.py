@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.processes import as_one, merged, ranked
+from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
 from kernel_delay.commands.options import outputs
 from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Slice, Target
@@ -222,7 +223,7 @@ def test_pid_of_a_threads_process_is_never_cut() -> None:
 def test_a_process_without_title_has_its_name() -> None:
     nameless = replace(backend(5, "x", 60), target=Target(5, "a\x1b[31mb", None))
     report = reported(of_one_window(nameless, backend(6, "x", 0)))
-    assert "process 5: the main thread" in report
+    assert "process 5 (a\\x1b[31mb): the main thread" in report
     assert "\x1b" not in report
 
 
@@ -433,3 +434,35 @@ def test_the_overview_of_several_processes_stands_first() -> None:
     for tables in (False, True):
         report = reported(CLUSTER, tables=tables)
         assert report.index("PROCESS OR THREAD") < report.index("# VERDICT: ")
+
+
+def ended(pid: int, name: str, ready_ms: int, *, is_known: bool = False) -> Sample:
+    """One that ended in the window, before its arguments were read unless they are known."""
+    thread = timed_thread(pid, name, user=2, ready=ready_ms, absent=498 - ready_ms)
+    target = Target(pid, name, None, command_line=(name, "-n") if is_known else ())
+    measured = bare_sample(
+        replace(thread, exited=True), target=target, window=window(duration_ns=500_000_000)
+    )
+    return judge(measured)
+
+
+def test_ended_processes_of_a_name_are_one() -> None:
+    seds = [ended(200 + number, "sed", 30 if number == 7 else 1) for number in range(30)]
+    expr = ended(300, "expr", 1)
+    known = ended(301, "sed", 1, is_known=True)
+    samples = of_one_window(backend(101, "checkpointer", 0), *seds, expr, known)
+    report = reported(samples, tables=True)
+    assert "# 33 processes: 31 sed, 1 postgres, 1 expr" in report
+    overview = [line.split("| ")[1] for line in report.splitlines() if "|U" in line or "|-" in line]
+    assert sorted(overview) == ["expr", "sed (30 processes)", "sed -n"]
+    assert (
+        "# VERDICT: sed (30 processes) could run but had no CPU for 59.0 ms in all, 12 % of the"
+        " window. sed (207) lost most of it, 30.0 ms."
+    ) in report
+    assert "process 207" not in report
+
+
+def test_ended_processes_that_ran_at_once_have_no_share_of_the_window() -> None:
+    seds = [ended(200 + number, "sed", 200) for number in range(4)]
+    report = reported(of_one_window(backend(101, "checkpointer", 0), *seds))
+    assert "sed (4 processes) could run but had no CPU for 800.0 ms in all. sed (200)" in report

@@ -7,7 +7,12 @@ from itertools import chain
 
 from msgspec import structs
 
-from kernel_delay.analysis.processes import RankedFinding, as_one, ranked
+from kernel_delay.analysis.processes import (
+    RankedFinding,
+    as_one,
+    ranked,
+    with_ended_together,
+)
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
 from kernel_delay.analysis.verdict.formatting import in_percent
@@ -103,8 +108,9 @@ def together(samples: Sequence[Sample]) -> tuple[Sample, Processes]:
     if len(samples) == 1:
         return samples[0], ONE
     measured = {sample.target.pid for sample in samples}
-    findings = tuple(_without_circle(each, measured) for each in _findings(ranked(samples)))
-    return structs.replace(as_one(samples), verdict=findings), Processes(samples)
+    shown = with_ended_together(samples)
+    findings = tuple(_without_circle(each, measured) for each in _findings(ranked(shown)))
+    return structs.replace(as_one(shown), verdict=findings), Processes(samples)
 
 
 def _without_circle(finding: Finding, measured: Set[int]) -> Finding:
@@ -212,7 +218,8 @@ def shortened(text: str, width: int) -> str:
 
 def _with_process(found: RankedFinding) -> Finding:
     target, finding = found.target, found.finding
-    process = f"{_process(target)}: "
+    # Those that ended say themselves which they are.
+    process = f"{_process(target)}: " if target.pid else ""
     text, sentence, details = process + finding.text, finding.sentence, finding.details
     if found.others:
         others = [f"{other.pid} ({in_percent(each.share)})" for other, each in found.others]
@@ -225,8 +232,7 @@ def _with_process(found: RankedFinding) -> Finding:
 
 
 def _process(target: Target) -> str:
-    title = _title_alone(target)
-    return f"process {target.pid}{'' if title == printable(target.comm) else f' ({title})'}"
+    return f"process {target.pid} ({_title_alone(target)})"
 
 
 def _title_alone(target: Target) -> str:
