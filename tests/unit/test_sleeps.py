@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.accounting import ThreadState
@@ -19,6 +20,7 @@ MS = 1_000_000
 WINDOW = 1_000 * MS, 2_000 * MS
 STACKS = b"1\tanon_pipe_read\tvfs_read\n7\tschedule\tsubmit_bio_wait [dm_mod]\n"
 READ = syscall_number("read") or 0
+PSELECT = syscall_number("pselect6") or 0
 
 
 def blocked(ms: int) -> Thread:
@@ -156,6 +158,15 @@ def test_a_call_without_a_file_has_none() -> None:
     outside = record(1, 300, file=file(3, 7))
     outside.syscall = lib.NO_SYSCALL
     assert files(slept(blocked(300), parts(outside))) == [300]
+
+
+@pytest.mark.parametrize(("bits", "reason"), [(0, "clock"), (4, "poll")])
+def test_select_of_no_descriptor_is_a_sleep_on_a_timer(bits: int, reason: str) -> None:
+    stacks = SleepStacks(lambda: b"1\tpoll_schedule_timeout\tdo_select\n")
+    selects = record(1, 60, file=file(bits, 9))
+    selects.syscall = PSELECT
+    (sleep,) = with_sleeps(blocked(60), parts(selects), None, stacks, WINDOW).sleeps
+    assert (sleep.reason, sleep.syscall, sleep.file) == (reason, "pselect6", None)
 
 
 def test_one_that_began_just_before_the_end_is_short() -> None:

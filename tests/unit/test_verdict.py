@@ -501,7 +501,7 @@ def test_many_wakers_of_one_name_are_told_together() -> None:
     children = [Waker("thread", tid, tid, "sh", 1, 40 * MS) for tid in range(100, 110)]
     waits = replace(timed_thread(5, "a"), sleeps=(sleep("child", 400, "wait4", *children),))
     finding = found("wait_child", sample(waits))
-    assert "10 threads called sh ended 100 % of that" in finding.text
+    assert "10 processes named sh ended 100 % of that" in finding.text
     main = replace(children[0], ns=500 * MS)
     waits = replace(waits, sleeps=(sleep("child", 400, "wait4", main, *children[1:]),))
     text = found("wait_child", sample(waits)).text
@@ -1011,3 +1011,18 @@ def test_the_worst_comes_first_and_remarks_last() -> None:
     judged = judge(sample(BUSY, STARVED, timed_thread(6, "s", stopped=400))).verdict
     assert [finding.rule for finding in judged] == ["stopped", "cpu_contention", "user_work"]
     assert [finding.share for finding in judged] == [0.8, 0.6, 0.97]
+
+
+@pytest.mark.parametrize(("own_ms", "is_said"), [(230, True), (120, False)])
+def test_own_code_beside_delays_of_other_threads_is_a_remark(own_ms: int, is_said: bool) -> None:
+    own = replace(timed_thread(9, "app", user=own_ms), task_times=TaskTimes(own_ms * MS, 0, 0, 0))
+    first, *others = judge(sample(own, STARVED)).verdict
+    assert first.rule == "cpu_contention"
+    said = [each for each in others if each.rule == "user_work"]
+    assert bool(said) == is_said
+    assert all(each.remark and "not to blame" not in each.text for each in said)
+
+
+def test_own_code_of_a_thread_that_lost_more_is_not_said() -> None:
+    starved = replace(timed_thread(9, "app", user=200, ready=250), task_times=AGREED)
+    assert rules_found(sample(starved)) == ["cpu_contention"]

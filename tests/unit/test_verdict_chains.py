@@ -160,18 +160,22 @@ def test_low_weight_of_a_session_is_advice() -> None:
     judged = sample(STARVED, system_state=SystemState(weights=(weights,)))
     advice = found("cpu_contention", judged).advice
     assert advice is not None
-    assert advice.startswith("Its session (sched_autogroup) weighs 36, stress's 1024. A lower nice")
+    assert advice == (
+        "The kernel shares CPUs out by sessions (sched_autogroup): the weight of its session is 36,"
+        " that of stress's session 1024. To raise it, write a lower nice value to"
+        f" /proc/{PID}/autogroup."
+    )
     assert "cpu.shares" not in advice
 
 
 def test_nice_counts_within_a_group_alone() -> None:
     nice = replace(STARVED, scheduling=Scheduling("OTHER", 19, 0, (0, 1)))
-    for path, within in (("/autogroup-7", "session (sched_autogroup)"), ("/a", "cgroup")):
+    for path, groups in (("/autogroup-7", "sessions (sched_autogroup)"), ("/a", "cgroups")):
         even = CpuWeights(77, path, 1024, "/b", 1024)
         judged = sample(nice, system_state=SystemState(weights=(even,)))
         advice = found("cpu_contention", judged).advice
         assert advice is not None
-        assert advice.endswith(f"0, which counts within a {within}, and theirs differ.")
+        assert advice.endswith(f"0. That has no effect: they are in different {groups}.")
 
 
 def test_nice_and_affinity_are_both_in_the_advice() -> None:

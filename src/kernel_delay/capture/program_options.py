@@ -40,6 +40,7 @@ from kernel_delay.host.kernel_names import (
     POLLS,
     RESTARTS,
     RING_ENTRY,
+    SET_POLLS,
 )
 from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
 from kernel_delay.host.system_state import cpu_numbers
@@ -210,7 +211,8 @@ class ProgramOptions:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
         for name in HANDLERS_ENDS:
             self._set_flag(lib.SYSCALL_ENDS_HANDLER, syscalls(name))
-        for name in FILE_CALLS:
+        # The number of bits of a select tells whether it waits for any descriptor.
+        for name in (*FILE_CALLS, *SET_POLLS):
             self._set_flag(lib.SYSCALL_HAS_FILE, native(name))
 
     def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:

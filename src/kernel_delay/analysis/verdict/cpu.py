@@ -183,9 +183,9 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
         )
     if weights and weights.weight < weights.other_weight and _by_sessions(weights):
         return (
-            f"Its session (sched_autogroup) weighs {weights.weight}, {taker.comm}'s"
-            f" {weights.other_weight}. A lower nice value in /proc/{sample.target.pid}/autogroup"
-            " raises it."
+            "The kernel shares CPUs out by sessions (sched_autogroup): the weight of its session is"
+            f" {weights.weight}, that of {taker.comm}'s session {weights.other_weight}."
+            f" To raise it, write a lower nice value to /proc/{sample.target.pid}/autogroup."
         )
     if weights and weights.weight < weights.other_weight:
         return (
@@ -200,8 +200,8 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     if weights is None:
         # Whether a task that has ended was in the same ones is not known.
         return f"{values}: renice, which counts within a cgroup and a session."
-    within = "session (sched_autogroup)" if _by_sessions(weights) else "cgroup"
-    return f"{values}, which counts within a {within}, and theirs differ."
+    groups = "sessions (sched_autogroup)" if _by_sessions(weights) else "cgroups"
+    return f"{values}. That has no effect: they are in different {groups}."
 
 
 def _by_sessions(weights: CpuWeights) -> bool:

@@ -16,7 +16,11 @@ LOCKING_COMMAND = "flock"
 
 
 class MainWaker(Struct, frozen=True):
-    """The thread, or those of a name, that ended most; ids are 0 where they are several."""
+    """The thread, or those of a name, that ended most; ids are 0 where they are several.
+
+    `are_processes`: they are the first threads of as many processes, as of programs that a shell
+    starts.
+    """
 
     comm: str
     tid: int
@@ -24,11 +28,13 @@ class MainWaker(Struct, frozen=True):
     threads: int
     ended: str
     ns: int
+    are_processes: bool = False
 
     def text(self, sample: Sample, time: str = "that time") -> str:
         """What they did, as a part of the wait, which `time` calls: a sentence."""
         if self.threads > 1:
-            who = f"{self.threads} threads called {self.comm}"
+            what = "processes" if self.are_processes else "threads"
+            who = f"{self.threads} {what} named {self.comm}"
         else:
             who = f"{self.comm} ({self.tid})"
         return f"{who}{_of_process(sample, self.pid, self.tid)} ended {self.ended} of {time}."
@@ -108,6 +114,7 @@ def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
         pid = next(waker.pid for waker in of_name[comm] if waker.tid == tid)
         return MainWaker(comm, tid, pid, 1, share(ns_of[tid], all_ns), ns_of[tid])
     pids = {waker.pid for waker in of_name[comm]}
-    pid = pids.pop() if len(pids) == 1 else 0
+    pid = next(iter(pids)) if len(pids) == 1 else 0
     ns = sum(ns_of.values())
-    return MainWaker(comm, 0, pid, len(ns_of), share(ns, all_ns), ns)
+    are_processes = pids == ns_of.keys()
+    return MainWaker(comm, 0, pid, len(ns_of), share(ns, all_ns), ns, are_processes)

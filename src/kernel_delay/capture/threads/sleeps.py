@@ -18,7 +18,7 @@ from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
 from kernel_delay.capture.threads.thread_stats import syscall_of
-from kernel_delay.host.kernel_names import ARRAY_POLLS, FILE_CALLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS, FILE_CALLS, SET_POLLS
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sleep, SleepFile, SleepReason, Thread, Waker, WakerKind
 
@@ -165,13 +165,21 @@ def _place_of(names: tuple[str, ...], syscall: int, uninterruptible: bool) -> _P
 
 def _on_file(place: _Place, syscall: int, file: int) -> _Place:
     """The place with the file, unless the call has none, or its arguments are elsewhere."""
-    has_file = file and place.syscall in _ON_FILES and not syscall & lib.COMPAT_SYSCALL
-    return replace(place, file=file) if has_file else place
+    if not file or syscall & lib.COMPAT_SYSCALL:
+        return place
+    if place.reason == "poll" and place.syscall in SET_POLLS and not _descriptor(file):
+        # Of no descriptor.
+        return replace(place, reason="clock")
+    return replace(place, file=file) if place.syscall in _ON_FILES else place
+
+
+def _descriptor(file: int) -> int:
+    return (file & 0xFFFFFFFF) - 1
 
 
 def _file(file: int) -> SleepFile | None:
     """A descriptor, and 1, and above that 32 bits of an inode's number: see struct sleep_record."""
-    return SleepFile(fd=(file & 0xFFFFFFFF) - 1, inode=file >> 32) if file else None
+    return SleepFile(fd=_descriptor(file), inode=file >> 32) if file else None
 
 
 def _without_files(
