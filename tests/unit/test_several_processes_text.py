@@ -466,3 +466,15 @@ def test_ended_processes_that_ran_at_once_have_no_share_of_the_window() -> None:
     seds = [ended(200 + number, "sed", 200) for number in range(4)]
     report = reported(of_one_window(backend(101, "checkpointer", 0), *seds))
     assert "sed (4 processes) could run but had no CPU for 800.0 ms in all. sed (200)" in report
+
+
+def test_ended_processes_that_slept_are_not_one_that_slept_long() -> None:
+    slept = [
+        replace(each, threads=(timed_thread(each.target.pid, "sed", absent=450),), verdict=())
+        for each in (ended(200 + number, "sed", 1) for number in range(9))
+    ]
+    slept = [
+        replace(each, threads=tuple(replace(thread, exited=True) for thread in each.threads))
+        for each in slept
+    ]
+    assert "slept for" not in reported(of_one_window(backend(101, "checkpointer", 400), *slept))

@@ -149,6 +149,7 @@ def _unaccounted(sample: Sample) -> Iterator[str]:
         (thread.time.unaccounted_ns, thread)
         for thread in sample.threads
         if thread.time is not None
+        and thread.tid
         and thread.threads == 1
         and thread.time.unaccounted_ns >= _UNACCOUNTED_SHARE * window_ns
     ]

@@ -67,6 +67,8 @@ def slept_long(sample: Sample) -> list[tuple[Thread, int]]:
         (thread, slept_ns)
         for thread in sample.threads
         if thread.time is not None
+        # Those that ended are one of several processes.
+        and thread.tid
         and thread.threads == 1
         and (slept_ns := thread.time.blocked_ns - idle_ns(sample, thread)) >= least_ns
     ]
