@@ -165,6 +165,10 @@ def test_wait_for_a_request_is_idleness_of_the_first_alone() -> None:
     }
     assert roots(1, threads, 0, 100) == Counter({Root((2,), "running", is_idle=True): 100})
     assert roots(3, threads, 0, 100) == Counter({Root((1, 2), "running"): 100})
+    timed_out = [replace(threads[1][0], gap="interrupt", ended_ns=100)]
+    assert roots(1, threads | {1: timed_out}, 0, 100) == Counter(
+        {Root((), "unknown", "epoll"): 100}
+    )
 
 
 def test_runnable_root_has_its_taker_and_a_disk_its_device() -> None:

@@ -3,7 +3,15 @@
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.model import ChainPart, ChainThread, Sample, Sleep, Thread, WaitChain
+from kernel_delay.model import (
+    ChainPart,
+    ChainThread,
+    Sample,
+    Sleep,
+    SyscallStats,
+    Thread,
+    WaitChain,
+)
 from kernel_delay.reporters import text
 from kernel_delay.reporters.accounting_tables import root_state
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
@@ -12,13 +20,15 @@ from tests.unit.test_rounds import sample_of
 SERVER = 27090
 CLIENT = ChainThread(50, 50, "wrk", process="wrk")
 MS = 1_000_000
+READS = 5
 
 
 def serving(*parts: ChainPart, **states: int) -> Thread:
     slept_ns = sum(part.ns for part in parts)
     thread = timed_thread(SERVER, "nginx", blocked=slept_ns // MS, **states)
     sleep = Sleep("epoll", "epoll_wait", (), False, 5, slept_ns, MS)
-    return replace(thread, sleeps=(sleep,), chain=WaitChain(slept_ns, parts))
+    reads = SyscallStats(45, "recvfrom", READS, MS, MS, ())
+    return replace(thread, sleeps=(sleep,), syscalls=(reads,), chain=WaitChain(slept_ns, parts))
 
 
 def judged(*parts: ChainPart, **states: int) -> Sample:
@@ -33,11 +43,18 @@ def test_client_of_an_idle_server_is_no_cause() -> None:
     assert found.remark
     assert found.text == (
         "the main thread nginx (27090) waited for requests in epoll_wait for 450.0 ms, 90 % of the"
-        " window. They come from wrk (50)."
+        " window. Its client is wrk (50)."
     )
     verdict, remark, *_ = text.render_summary(sample).splitlines()[-2:]
     assert verdict == "# VERDICT: nothing kept a thread from its work for long."
     assert remark.startswith("# REMARK: the main thread nginx (27090) waited for requests")
+
+
+def test_server_that_reads_nothing_may_wait_until_its_clients_read() -> None:
+    thread = serving(ChainPart((CLIENT,), "blocked", 450 * MS, "clock", idle=True))
+    sample = bare_sample(replace(thread, syscalls=()), window=window(duration_ns=TIMED_WINDOW_NS))
+    (found,) = judge(sample).verdict
+    assert "the main thread nginx (27090) waited for its clients in epoll_wait" in found.text
 
 
 def test_stopped_client_of_an_idle_server_is_said_and_no_cause() -> None:

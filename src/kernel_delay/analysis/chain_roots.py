@@ -111,7 +111,9 @@ class _Walk:
         for each in self._within(tid, start_ns, stop_ns):
             if each.state == "blocked":
                 for root, ns in self._of_sleep(each, (), tid).items():
-                    found[replace(root, is_idle=True) if each.is_idle else root] += ns
+                    # What a time-out ended is for nobody.
+                    is_idle = each.is_idle and bool(root.tids)
+                    found[replace(root, is_idle=True) if is_idle else root] += ns
         return found
 
     def _of_sleep(self, each: StateSlice, tids: tuple[int, ...], first: int) -> Counter[Root]:

@@ -46,7 +46,8 @@ def _asleep_ns(sample: Sample, thread: Thread) -> int:
     if sample.round is not None or idles_by_design(sample, thread):
         return 0
     locks_ns = sum(wait.ns for wait in thread.lock_waits)
-    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns - idle_ns(sample, thread)
+    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns
+    ns -= idle_ns(sample, thread) if thread.chain is not None else 0
     window_ns = sample.window.duration_ns
     if ns < ASLEEP_SHARE * window_ns:
         return 0

@@ -38,7 +38,7 @@ def idle_parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
 
 def idle_ns(sample: Sample, thread: Thread) -> int:
     """Return how long it had none, in ns."""
-    return sum_ns(idle_parts(sample, thread))
+    return sum_ns(idle_parts(sample, thread)) if thread.chain is not None else 0
 
 
 def _is_idle(sample: Sample, part: ChainPart) -> bool:

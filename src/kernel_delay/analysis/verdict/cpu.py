@@ -234,7 +234,7 @@ CPU_CONTENTION = Rule(
     least_share=0.05,
     lost_ns=_ready_ns,
     say=_say_contention,
-    measures="The time that a thread could run but had no CPU, and the tasks that ran there"
+    measures="Time that a thread could run but had no CPU, and the tasks that ran there"
     " meanwhile. Also policy, nice value, affinity, cgroup weights and idle CPUs.",
     limits="Names no task that had less than a tenth of the wait.",
 )
@@ -264,7 +264,7 @@ THROTTLED = Rule(
     least_share=0.01,
     lost_ns=_throttled_ns,
     say=_say_throttled,
-    measures="The time that a thread was kept off its CPU because a cgroup above it had used up"
+    measures="Time that a thread was kept off its CPU because a cgroup above it had used up"
     " its CFS bandwidth.",
     limits="Before Linux 6.18 the wait for a CPU after the throttling counts as throttling"
     " too. Real-time throttling (sched_rt_runtime_us) counts as `cpu_contention`.",
@@ -286,7 +286,7 @@ STEAL = Rule(
     least_share=0.05,
     lost_ns=_steal_ns,
     say=_say_stolen,
-    measures=("The steal time of the run queue while the thread was on the CPU."),
+    measures=("Steal time of the run queue while the thread was on the CPU."),
     limits="Does not detect steal that the hypervisor hides. Needs"
     " CONFIG_PARAVIRT_TIME_ACCOUNTING, which Debian 12, 13 and unstable lack. Ended"
     " threads are left out.",

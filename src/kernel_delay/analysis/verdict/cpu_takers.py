@@ -207,7 +207,7 @@ OWN_COST = Rule(
     least_share=LEAST_SHARE,
     lost_ns=_tool_ns,
     say=_say_cost,
-    measures="The time in kernel-delay's own program, which reports system calls as events and"
+    measures="Time in kernel-delay's own program, which reports system calls as events and"
     " takes their stacks.",
     limits="Does not include its programs' cost without events, about 0.1 µs per call.",
 )

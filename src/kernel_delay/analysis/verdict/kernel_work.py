@@ -138,7 +138,7 @@ KERNEL_WORK = Rule(
     least_share=KERNEL_SHARE,
     lost_ns=_kernel_ns,
     say=_say_work,
-    measures="The time on a CPU in system calls, by call, with the number of calls per second."
+    measures="Time on a CPU in system calls, by call, with the number of calls per second."
     " Also whether calls as cheap as getpid took far longer than usual on this machine.",
     limits="Work in the kernel without a known call or fault is in `doubtful_user`. An"
     " expensive hook at each call is only found if the thread makes cheap calls.",
@@ -162,7 +162,7 @@ KERNEL_WORKER = Rule(
     least_share=KERNEL_SHARE,
     lost_ns=_worker_ns,
     say=_say_worker,
-    measures="The time on a CPU of threads that the kernel made in the process, for io_uring"
+    measures="Time on a CPU of threads that the kernel made in the process, for io_uring"
     " (iou-wrk-…, iou-sqp-…) or vhost.",
     limits="Does not detect what they worked on, or whether an iou-sqp-… thread only polled"
     " for requests.",
@@ -190,6 +190,6 @@ PAGE_FAULTS = Rule(
     least_share=0.05,
     lost_ns=_fault_ns,
     say=_say_faults,
-    measures=("The time in page faults of the thread's program, by fentry."),
+    measures=("Time in page faults of the thread's program, by fentry."),
     limits=("Where the kernel refuses fentry, see `doubtful_user`."),
 )

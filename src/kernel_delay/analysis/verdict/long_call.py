@@ -111,7 +111,7 @@ LONG_CALL = Rule(
     least_share=CALL_SHARE,
     lost_ns=_call_ns,
     say=_say_call,
-    measures="The time in all calls of one system call that should not wait: on a CPU, asleep"
+    measures="Time in all calls of one system call that should not wait: on a CPU, asleep"
     " and waiting for a CPU. Only if the rules for each state explain less than half of"
     " it.",
     limits=("Does not detect which kernel function took the time. `-s` shows the callers."),

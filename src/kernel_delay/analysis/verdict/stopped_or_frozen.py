@@ -101,7 +101,7 @@ STOPPED = Rule(
     least_share=SEEN_SHARE,
     lost_ns=_stopped_ns,
     say=_say_stopped,
-    measures="The time in the kernel's stopped and traced states, the number and length of the"
+    measures="Time in the kernel's stopped and traced states, the number and length of the"
     " stops, TracerPid, the last tracer, and the last stop signal with its sender.",
     limits="If the process was stopped before the window, the signal and its sender are unknown.",
 )
@@ -161,7 +161,7 @@ FROZEN = Rule(
     least_share=SEEN_SHARE,
     lost_ns=_frozen_ns,
     say=_say_frozen,
-    measures="The time in the kernel's frozen state, of cgroup v1 or v2.",
+    measures="Time in the kernel's frozen state, of cgroup v1 or v2.",
     limits=(
         "If the process is frozen at the end and the start is unknown, the time is an upper limit."
         " That is so with cgroup v1 (Linux 6.1 on) if all threads slept in nanosleep, futex or"

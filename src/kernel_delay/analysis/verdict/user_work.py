@@ -361,8 +361,8 @@ USER_WORK = Rule(
     least_share=USER_SHARE,
     lost_ns=_user_ns,
     say=_say_user,
-    measures="The time in the program's own code. Also whether the kernel's own count agrees,"
-    " what was missed or denied, and steal time.",
+    measures="Time in the program's own code. Also whether the kernel's own count agrees,"
+    " what was missed or denied, and steal time. Beside delays it counts from 25 % on.",
     limits="Leaves out PMD threads, windows below 0.1 s and ended"
     " threads. Does not detect which function ran.",
     remark=True,
