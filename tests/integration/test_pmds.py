@@ -23,7 +23,7 @@ from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, compile_workload, wait_until
+from tests.workload import HANGS_S, compile_workload, stop, wait_until
 
 PACKETS = 20
 STOPS = 3
