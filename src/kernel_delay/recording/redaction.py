@@ -93,6 +93,7 @@ _OPEN_VSWITCH = {
     "RevalidatorRound.datapath": Redaction.NO_ADDRESS,
     "FlowEvent.key": Redaction.NO_BYTES,
     "FlowEvent.mask": Redaction.NO_BYTES,
+    "FlowEvent.rules": Redaction.NOTHING,
     "OperationEvent.message": Redaction.HEADERS,
     "OperationEvent.reply": Redaction.HEADERS,
 }
