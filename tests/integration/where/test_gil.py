@@ -56,7 +56,11 @@ threading.Thread(target=spin).start()
 ready.wait()
 """
 
-WAITS_OFTEN = HOLDS_IN_C.replace("sys.setswitchinterval(600)", "")
+# The first thread may get the lock before the holder is in C: then it must not end, and wait for that.
+WAITS_OFTEN = f"""{HOLDS_IN_C.replace("sys.setswitchinterval(600)", "")}
+while True:
+    pass
+"""
 
 WAITS_FOR_ANOTHER_LOCK = f"""{PATIENT}
 def hold_the_lock():
