@@ -10,17 +10,13 @@ from hypothesis import strategies as st
 from kernel_delay.capture.chains import states as module
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.parts import exact_parts
+from kernel_delay.capture.chains.slices import Ender, Place, Was, merged, slice_of
 from kernel_delay.capture.chains.states import (
     LEAVES_NS,
     MOST_SLICES,
     RESUMES_NS,
     TAKER_NS,
-    Ender,
-    Place,
     ThreadStates,
-    Was,
-    merged,
-    slice_of,
 )
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainPart, ChainState, ChainThread

@@ -228,13 +228,13 @@ def test_a_bucket_has_what_is_at_most_its_bound() -> None:
     assert buckets(ROUND_SECONDS, Lengths((5,), 0)).counts == (5,) * 9
 
 
-def test_there_are_334_series_and_those_of_losses() -> None:
+def test_there_are_335_series_and_those_of_losses() -> None:
     found = list(values(full_snapshot()))
     series = sum(
         len(value.value.counts) + 2 if isinstance(value.value, Buckets) else 1 for value in found
     )
     # An ovs-vswitchd has one datapath in the kernel, and one in user space; here one PMD thread.
-    assert series <= 334 + 12 + 5
+    assert series <= 335 + 12 + 5
     assert {value.family for value in found} == set(FAMILIES)
     assert len({(value.family, value.labels) for value in found}) == len(found)
 

@@ -211,7 +211,7 @@ class ProgramOptions:
             self._set_flag(lib.SYSCALL_IS_FUTEX, syscalls(name))
         for name in HANDLERS_ENDS:
             self._set_flag(lib.SYSCALL_ENDS_HANDLER, syscalls(name))
-        # The number of bits of a select tells whether it waits for any descriptor.
+        # The number of bits of a select shows whether it waits for any descriptor.
         for name in (*FILE_CALLS, *SET_POLLS):
             self._set_flag(lib.SYSCALL_HAS_FILE, native(name))
 

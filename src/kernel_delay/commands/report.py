@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_delay.commands.options import accounting
 from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import pages as page_options
@@ -122,8 +121,8 @@ def _add_capture_arguments(parser: argparse.ArgumentParser) -> "Actions":
     form = group.add_mutually_exclusive_group()
     return [
         form.add_argument("--text", action="store_true", help="print the tables (default)"),
-        accounting.add_summary(form),
-        accounting.add_percentiles(form),
+        layout_options.add_summary(form),
+        layout_options.add_percentiles(form),
         output_options.add_folded(group),
         group.add_argument(
             "--perfetto",

@@ -11,7 +11,6 @@ from kernel_delay.analysis.processes import (
     RankedFinding,
     as_one,
     ranked,
-    with_ended_together,
 )
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
@@ -107,6 +106,9 @@ def together(samples: Sequence[Sample]) -> tuple[Sample, Processes]:
     """Return a window's Samples as one, whose verdict says of which process each finding is."""
     if len(samples) == 1:
         return samples[0], ONE
+    # Most reports are of one process.
+    from kernel_delay.analysis.ended_processes import with_ended_together
+
     measured = {sample.target.pid for sample in samples}
     shown = with_ended_together(samples)
     findings = tuple(_without_circle(each, measured) for each in _findings(ranked(shown)))

@@ -56,7 +56,8 @@ threading.Thread(target=spin).start()
 ready.wait()
 """
 
-# The first thread may get the lock before the holder is in C: then it must not end, and wait for that.
+# The first thread may get the lock before the holder is in C. It must not end then: it would wait
+# for that thread.
 WAITS_OFTEN = f"""{HOLDS_IN_C.replace("sys.setswitchinterval(600)", "")}
 while True:
     pass

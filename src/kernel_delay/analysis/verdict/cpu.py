@@ -264,7 +264,7 @@ THROTTLED = Rule(
     least_share=0.01,
     lost_ns=_throttled_ns,
     say=_say_throttled,
-    measures="Time that a thread was kept off its CPU because a cgroup above it had used up"
+    measures="Time that a thread was kept off its CPU because a cgroup above had used up"
     " its CFS bandwidth.",
     limits="Before Linux 6.18 the wait for a CPU after the throttling counts as throttling"
     " too. Real-time throttling (sched_rt_runtime_us) counts as `cpu_contention`.",

@@ -89,5 +89,5 @@ KERNEL_SLEEP = Rule(
     say=_say_kernel_sleep,
     measures="Sleep in calls that should not wait, where the kernel's stack gives no reason."
     " Names who ended the sleep.",
-    limits=("Only the name of the call and the waker are known."),
+    limits=("Only the call's name and the waker are known."),
 )

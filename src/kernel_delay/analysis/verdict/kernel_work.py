@@ -11,12 +11,12 @@ from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Rule, Stateme
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.analysis.verdict.user_work import (
     LISTS,
+    CostlyCall,
     call_edges_ns,
     costly_call,
     dumps_core,
     has_hooked_calls,
     per_s,
-    say_costly,
     what_runs,
 )
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE
@@ -38,6 +38,31 @@ POLLING = frozenset(
 )
 
 
+def _say_costly(case: Case, costly: CostlyCall) -> Statement:
+    """Say what a call took, and what that means; with what no hook sees of it."""
+    sample, thread = case.sample, case.thread
+    times = costly.mean_ns / costly.usual_ns
+    usual = f"{times:.0f} times the usual" if times >= 2 else "more than usual"
+    each = (
+        f"Each {call(costly.stats)} took {length(costly.mean_ns)}, {usual}:"
+        f" {what_runs(sample)} runs at each call."
+    )
+    evidence = {
+        "calls": costly.stats.count,
+        "mean_ns": costly.mean_ns,
+        "usual_ns": costly.usual_ns,
+    }
+    edges = frozenset({("doubtful_user", thread.tid)})
+    return Statement(
+        f"the kernel worked for {name(sample, thread)}, on a CPU,",
+        "other-process",
+        evidence,
+        (each,),
+        LISTS,
+        edges,
+    )
+
+
 def _kernel_ns(sample: Sample, thread: Thread) -> int:
     if thread.time is None or thread.kernel_worker:
         return 0
@@ -52,7 +77,7 @@ def _say_work(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
     costly = costly_call(sample, thread)
     if costly is not None:
-        return say_costly(case, costly)
+        return _say_costly(case, costly)
     own = POLLING if spins_by_design(sample, thread) else frozenset[str]()
     calls = [stats for stats in thread.syscalls if stats.name not in own]
     calls.sort(key=lambda stats: -(stats.on_cpu_ns or 0))
@@ -164,8 +189,7 @@ KERNEL_WORKER = Rule(
     say=_say_worker,
     measures="Time on a CPU of threads that the kernel made in the process, for io_uring"
     " (iou-wrk-…, iou-sqp-…) or vhost.",
-    limits="Does not detect what they worked on, or whether an iou-sqp-… thread only polled"
-    " for requests.",
+    limits="Does not detect what they worked on, or whether an iou-sqp-… thread only polled.",
 )
 
 

@@ -114,5 +114,5 @@ LONG_CALL = Rule(
     measures="Time in all calls of one system call that should not wait: on a CPU, asleep"
     " and waiting for a CPU. Only if the rules for each state explain less than half of"
     " it.",
-    limits=("Does not detect which kernel function took the time. `-s` shows the callers."),
+    limits=("Does not detect the kernel function. `-s` shows callers."),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import call, length, memory_limit, name
+from kernel_delay.analysis.verdict.formatting import length, memory_limit, name
 from kernel_delay.analysis.verdict.rule import (
     ASLEEP_SHARE,
     KERNEL_SHARE,
@@ -46,31 +46,6 @@ class CostlyCall(Struct, frozen=True):
     stats: SyscallStats
     mean_ns: int
     usual_ns: int
-
-
-def say_costly(case: Case, costly: CostlyCall) -> Statement:
-    """Say what a call took, and what that means; with what no hook sees of it."""
-    sample, thread = case.sample, case.thread
-    times = costly.mean_ns / costly.usual_ns
-    usual = f"{times:.0f} times the usual" if times >= 2 else "more than usual"
-    each = (
-        f"Each {call(costly.stats)} took {length(costly.mean_ns)}, {usual}:"
-        f" {what_runs(sample)} runs at each call."
-    )
-    evidence = {
-        "calls": costly.stats.count,
-        "mean_ns": costly.mean_ns,
-        "usual_ns": costly.usual_ns,
-    }
-    edges = frozenset({("doubtful_user", thread.tid)})
-    return Statement(
-        f"the kernel worked for {name(sample, thread)}, on a CPU,",
-        "other-process",
-        evidence,
-        (each,),
-        LISTS,
-        edges,
-    )
 
 
 def what_runs(sample: Sample, article: str = "a") -> str:
@@ -294,7 +269,7 @@ DOUBTFUL_USER = Rule(
     measures="The kernel's own system time of a thread (stime), if it exceeds the calls, page"
     " faults and interrupts that were seen. Also signals, denied calls, uprobes and a"
     " core dump.",
-    limits=("Ignores differences of a few clock ticks."),
+    limits=("Ignores a few clock ticks."),
 )
 
 
@@ -367,4 +342,43 @@ USER_WORK = Rule(
     " threads. Does not detect which function ran.",
     remark=True,
     round_share=KERNEL_SHARE,
+)
+
+ITERATION_SHARE = 0.5
+
+
+def _iteration_ns(sample: Sample, thread: Thread) -> int:
+    if sample.window.ended_by != "iteration" or thread.time is None:
+        return 0
+    return thread.time.user_ns
+
+
+def _say_iteration(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    other_ns = thread.time.unaccounted_ns if thread.time else 0
+    reasons = [line.reason for line in sample.round.related] if sample.round else []
+    details = [f"Open vSwitch calls the iteration suspicious: {reasons[0]}."] if reasons else []
+    details.append(
+        f"It may have been off its CPU or in the kernel for {length(other_ns)} of it."
+        if other_ns
+        else "It was never off its CPU, and not seen in the kernel."
+    )
+    return Statement(
+        f"{name(sample, thread)} kept its CPU in a long iteration, and was in its own code",
+        "program",
+        details=tuple(details),
+        advice="`ovs-appctl dpif-netdev/pmd-perf-show` has the packets and upcalls of its"
+        " iterations.",
+    )
+
+
+PMD_ITERATION = Rule(
+    name="pmd_iteration",
+    of_sleepers=False,
+    least_share=ITERATION_SHARE,
+    lost_ns=_iteration_ns,
+    say=_say_iteration,
+    measures="Own code in an iteration of a PMD thread that Open vSwitch logged, by samples and"
+    " readings around it.",
+    limits="Interrupts count as own code.",
 )

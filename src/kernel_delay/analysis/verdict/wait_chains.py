@@ -1,4 +1,4 @@
-"""The rule on wait chains: what the thread at their root did, whoever was asked in between."""
+"""The rules on wait chains: what the thread at their root did, and that a server had no request."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,8 @@ from kernel_delay.analysis.verdict.chain_parts import (
     activity,
     awaited_parts,
     by_state,
+    idle_ns,
+    idle_parts,
     key_of,
     of_main_process,
     sum_ns,
@@ -15,20 +17,41 @@ from kernel_delay.analysis.verdict.chain_parts import (
 from kernel_delay.analysis.verdict.formatting import (
     chain_thread,
     length,
+    listed,
     lock_advice,
     name,
     share,
 )
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
-from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
-from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, Thread, Who
+from kernel_delay.model import (
+    POLL_REASONS,
+    ChainPart,
+    ChainState,
+    ChainThread,
+    Sample,
+    SleepReason,
+    Thread,
+    Who,
+)
 
 # One root is named if it is that of so much of all waits.
 LEAST_SHARE = 0.5
 
 IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
+
+_RECEIVES: tuple[SleepReason, ...] = (*POLL_REASONS, "socket_receive")
+
+# Clients that are named.
+MOST_CLIENTS = 3
+
+# With which a server gets requests. One that waits until its clients read does not call them.
+_READS = frozenset(("read", "readv", "recvfrom", "recvmsg", "recvmmsg", "recv"))
+
+# Of a client that was kept from its work it is said for how long.
+_HELD: tuple[ChainState, ...] = ("stopped", "frozen", "throttled")
 
 # Calls that are named.
 MOST_CALLS = 2
@@ -243,4 +266,56 @@ WAIT_CHAIN = Rule(
     limits=f"Does not detect for whom a server works. {IDLENESS_COUNTS}",
     remark=True,
     lost_to=_root_of,
+)
+
+
+def _say_idle(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    parts = idle_parts(sample, thread)
+    clients: Counter[tuple[str, int]] = Counter()
+    for part in parts:
+        clients[_process(part.threads[0])] += part.ns
+    named = [f"{client} ({pid})" for (client, pid), _ in clients.most_common(MOST_CLIENTS)]
+    if len(clients) > MOST_CLIENTS:
+        named.append(f"{len(clients) - MOST_CLIENTS:,} others")
+    held = [
+        f"{client} ({pid}) {activity(part)} for {length(part.ns)}."
+        for part in parts
+        for client, pid in (_process(part.threads[0]),)
+        if len(part.threads) == 1
+        and part.state in _HELD
+        and part.ns >= NAMED_SHARE * sample.window.duration_ns
+    ]
+    whose = "Its client is" if len(clients) == 1 else "Its clients are"
+    return Statement(
+        f"{name(sample, thread)} waited for {_awaited(thread)}{calls_of(thread)}",
+        "other-process",
+        {"clients": len(clients)},
+        (f"{whose} {listed(named)}.", *held[:1]),
+        explains=frozenset(
+            (f"wait_{reason}", each.tid) for each in (thread, *case.others) for reason in _RECEIVES
+        ),
+    )
+
+
+def _awaited(thread: Thread) -> str:
+    """What it got, if it read about as often as it waited."""
+    waits = sum(sleep.count for sleep in thread.sleeps if sleep.reason in _RECEIVES)
+    reads = sum(call.count for call in thread.syscalls if call.name in _READS)
+    return "requests" if 2 * reads >= waits else "its clients"
+
+
+def _process(thread: ChainThread) -> tuple[str, int]:
+    return thread.process or thread.name, thread.pid
+
+
+# Whoever has not sent a request is no cause.
+IDLE_SERVER = Rule(
+    name="idle_server",
+    least_share=ASLEEP_SHARE,
+    lost_ns=idle_ns,
+    say=_say_idle,
+    measures="Waits of a server for its clients (`--chains`).",
+    limits="Not in `watch`.",
+    remark=True,
 )

@@ -19,7 +19,8 @@ from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
-from kernel_delay.capture.chains.states import ThreadStates, Was
+from kernel_delay.capture.chains.slices import Was
+from kernel_delay.capture.chains.states import ThreadStates
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.unix import UnixSockets

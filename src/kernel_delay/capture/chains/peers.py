@@ -7,14 +7,16 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
-from kernel_delay.capture.chains.states import (
-    RESUMES_NS,
+from kernel_delay.capture.chains.slices import (
     Ender,
     Place,
-    ThreadStates,
     Was,
+    gap_of,
+    is_interrupted,
+    is_of_own,
     slice_of,
 )
+from kernel_delay.capture.chains.states import RESUMES_NS, ThreadStates
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
@@ -27,7 +29,7 @@ from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import POLL_REASONS, ChainGap, SleepFile, SleepReason
+from kernel_delay.model import POLL_REASONS, SleepFile, SleepReason
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -38,10 +40,7 @@ MOST_PLACES = 4096
 # Addresses at which servers are looked for.
 MOST_LISTENERS = 4
 
-# In these sleeps a thread works for no client: another thread of its process is to wake it.
-_OF_OWN_PROCESS: frozenset[SleepReason] = frozenset(("futex", "signal"))
-
-# And in these calls nobody has sent a request yet.
+# In these calls nobody has sent a request yet.
 _ACCEPTS = frozenset(("accept", "accept4"))
 
 # One thread of a process is named that had a CPU, or wanted one, for so much of a wait, and for so
@@ -308,7 +307,7 @@ class Peers:
             by_client = own.is_known and self._is_client(own.process, states.process)
             if was.state == "blocked":
                 is_same = was.place == place and ran_ns <= RESUMES_NS and not woke
-                if is_same and _is_interrupted(was) and not own.is_known and last.is_known:
+                if is_same and is_interrupted(was) and not own.is_known and last.is_known:
                     own, ended_ns = last, last_ns
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
@@ -340,7 +339,7 @@ class Peers:
             # been too short to be seen, but for others between the two.
             return Ender(was.waker, process=was.waker_process)
         if len(peers) != 1:
-            return Ender(gap=_gap(was))
+            return Ender(gap=gap_of(was))
         return self._of_process(states, was, peers[0], all_states)
 
     def _of_process(
@@ -357,7 +356,7 @@ class Peers:
         if len(threads) == 1:
             return Ender(threads[0].tid, process=peer)
         if not is_other:
-            return Ender(gap=_gap(was), process=peer)
+            return Ender(gap=gap_of(was), process=peer)
         ran = Counter({each.tid: each.ran_ns(was.since_ns, was.until_ns) for each in threads})
         ((most, ran_ns),) = ran.most_common(1)
         least_ns = max(RAN_SHARE * (was.until_ns - was.since_ns), SURE_SHARE * ran.total())
@@ -370,7 +369,7 @@ class Peers:
         """
         for each in threads:
             accepts = self._accepts.get(each.tid) or each.ended_at(_is_accept, was.until_ns)
-            if not accepts and not each.slept_at(_is_of_own, was.since_ns, was.until_ns):
+            if not accepts and not each.slept_at(is_of_own, was.since_ns, was.until_ns):
                 yield each
 
 
@@ -383,28 +382,6 @@ def _key(process: int, place: Place) -> FileKey | None:
 
 def _is_accept(place: Place) -> bool:
     return place.syscall >= 0 and syscall_name(place.syscall) in _ACCEPTS
-
-
-def _is_of_own(place: Place) -> bool:
-    return place.reason in _OF_OWN_PROCESS
-
-
-def _gap(was: Was) -> ChainGap | None:
-    """Why it is not known who ended a sleep that no thread did."""
-    if was.lasts:
-        return "lasts"
-    return "interrupt" if was.waker_kind in ("hard_irq", "soft_irq") else None
-
-
-def _is_interrupted(was: Was) -> bool:
-    """Whether it was a poll that none of its files ended, or a futex wait that a time-out did.
-
-    Who waits for Python's interpreter lock does so for 5 ms at a time.
-    """
-    reason = was.place.reason if was.place is not None else "unknown"
-    if reason == "futex":
-        return was.waker_kind == "hard_irq"
-    return reason in POLL_REASONS and was.waker_kind in ("hard_irq", "unknown")
 
 
 def _peers(file: SleepFile | None) -> tuple[int, ...]:

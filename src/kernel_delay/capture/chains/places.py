@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import lib
-from kernel_delay.capture.chains.states import Place
+from kernel_delay.capture.chains.slices import Place
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import SET_POLLS
 from kernel_delay.host.open_files import kernel_device

@@ -1,17 +1,17 @@
 """The slices of each followed thread, from the events of its switches and wake-ups."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.chain_roots import ROOT_REASONS, StateSlice
+from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.capture.chains._chain_records import lib
+from kernel_delay.capture.chains.slices import Place, Was, merged
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import ChainGap, ChainState, SleepReason, WakerKind
+from kernel_delay.model import ChainState, SleepReason, WakerKind
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -62,63 +62,6 @@ MERGED_NS = 1_000_000
 
 # Where this is not enough either, the oldest slices are not kept: what was then is not known.
 MOST_MERGED_NS = 64_000_000
-
-
-class Place(Struct, frozen=True):
-    """Where a thread sleeps.
-
-    Attributes:
-        reason: What for, by the kernel's functions.
-        syscall: The number of the call; negative: none that is known.
-        fd: Its first argument.
-        inode: That of this descriptor; 0: not known.
-        device: That of its file system; 0: not known.
-    """
-
-    reason: SleepReason = "unknown"
-    syscall: int = -1
-    fd: int = 0
-    inode: int = 0
-    device: int = 0
-
-
-class Was(Struct, frozen=True):
-    """What a thread did for a while, and who ended that: a slice whose waker is not judged yet.
-
-    The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
-    process that has the other ends of all files that it polled, the file's lock, or serves its FUSE
-    file system; 0: there are several, or none. `lasts`: it still does that. `woke`: it ran, and
-    woke a thread that is followed.
-    """
-
-    since_ns: int
-    until_ns: int
-    state: ChainState
-    place: Place | None = None
-    waker: int = 0
-    waker_process: int = 0
-    waker_kind: WakerKind = "unknown"
-    awaited: int = 0
-    lasts: bool = False
-    woke: bool = False
-
-
-class Ender(NamedTuple):
-    """Who ends a sleep: a thread of a process, or else why that is not known.
-
-    With the gap "threads" the thread stands for its process, of which one thread does. With "ran"
-    it is the one that ran most. With "interrupt" it stands for the process at the other end, of
-    which none did.
-    """
-
-    tid: int = 0
-    gap: ChainGap | None = None
-    process: int = 0
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known which thread or process ends the sleep."""
-        return self.tid > 0 and self.gap != "interrupt"
 
 
 class ThreadStates:
@@ -339,75 +282,5 @@ class ThreadStates:
         del self.done[:-most]
 
 
-def merged(slices: Sequence[Was], within_ns: int) -> list[Was]:
-    """Return the slices with equal ones next to each other merged into one.
-
-    The time of each state stays exact. A sleep that another thread ends stays where it is: what
-    both did then belongs together.
-
-    Args:
-        slices: Those of one thread, sorted and disjoint.
-        within_ns: Slices that together take no longer than this change their order.
-    """
-    found: list[Was] = []
-    group: list[Was] = []
-    for was in slices:
-        is_next = group and group[-1].until_ns == was.since_ns
-        if not is_next or not _merges(was) or was.until_ns - group[0].since_ns > within_ns:
-            found += _by_kind(group)
-            group = []
-        if _merges(was):
-            group.append(was)
-        else:
-            found.append(was)
-    return [*found, *_by_kind(group)]
-
-
-def _merges(was: Was) -> bool:
-    """Whether no other thread took part."""
-    if was.state != "blocked":
-        return True
-    return was.place is not None and was.place.reason in ROOT_REASONS
-
-
-def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
-    """Yield one slice of each state, place and CPU's taker, one after the other."""
-    lengths: dict[tuple[ChainState, Place | None, int], int] = {}
-    for was in group:
-        # Who was interrupted when the disk was ready has nothing to do with that.
-        taker = was.waker if was.state != "blocked" else 0
-        key = was.state, was.place, taker
-        lengths[key] = lengths.get(key, 0) + was.until_ns - was.since_ns
-    since_ns = group[0].since_ns if group else 0
-    for (state, place, taker), length_ns in lengths.items():
-        yield Was(since_ns, since_ns + length_ns, state, place, taker)
-        since_ns += length_ns
-
-
 def _since_ns(was: Was) -> int:
     return was.since_ns
-
-
-def slice_of(
-    was: Was, ender: Ender, ended_ns: int, *, by_client: bool = False, is_idle: bool = False
-) -> StateSlice:
-    """Return a slice whose sleep that thread, maybe of a client, ends then; 0: it lasts."""
-    reason = was.place.reason if was.place is not None and was.state == "blocked" else None
-    if reason == "futex" and was.waker_kind == "hard_irq" and not ender.tid:
-        # Nothing else than a time-out ends it there.
-        reason = "clock"
-    device = was.place.device if was.place is not None else 0
-    syscall = was.place.syscall if was.place is not None and was.state == "blocked" else -1
-    return StateSlice(
-        was.since_ns,
-        was.until_ns,
-        was.state,
-        reason,
-        ender.tid,
-        device,
-        syscall,
-        ender.gap,
-        ended_ns,
-        by_client,
-        is_idle,
-    )

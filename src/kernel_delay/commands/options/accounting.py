@@ -2,15 +2,15 @@
 
 import argparse
 
-from kernel_delay.commands.options import arguments
+from kernel_delay.commands.options import arguments, layout
 from kernel_delay.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     accounting = parser.add_argument_group("time accounting")
-    add_summary(accounting)
-    add_percentiles(accounting)
+    layout.add_summary(accounting)
+    layout.add_percentiles(accounting)
     accounting.add_argument(
         "--wakers",
         choices=("names", "stacks"),
@@ -36,24 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of timeline slices to keep in a window; beyond it interrupts are"
         " dropped first, then states (default: 2000000)",
-    )
-
-
-def add_summary(parser: argparse._ActionsContainer) -> argparse.Action:
-    """Add the option for a text of a line a thread."""
-    return parser.add_argument(
-        "--summary",
-        action="store_true",
-        help="print a line for each thread and the verdict instead of the tables",
-    )
-
-
-def add_percentiles(parser: argparse._ActionsContainer) -> argparse.Action:
-    """Add the option for one more table."""
-    return parser.add_argument(
-        "--percentiles",
-        action="store_true",
-        help="add a table with the 50th, 90th and 99th percentile of calls, runs and waits",
     )
 
 

@@ -56,6 +56,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     ]
 
 
+def add_summary(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option for a text of a line a thread."""
+    return parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print a line for each thread and the verdict instead of the tables",
+    )
+
+
+def add_percentiles(parser: argparse._ActionsContainer) -> argparse.Action:
+    """Add the option for one more table."""
+    return parser.add_argument(
+        "--percentiles",
+        action="store_true",
+        help="add a table with the 50th, 90th and 99th percentile of calls, runs and waits",
+    )
+
+
 def add_color(parser: argparse.ArgumentParser) -> None:
     """Add the option that says whether the text has colour."""
     parser.add_argument(

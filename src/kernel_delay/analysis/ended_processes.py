@@ -1,0 +1,94 @@
+"""Processes that ended before anybody looked at them: those of a name are one."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import itemgetter
+
+from msgspec import structs
+
+from kernel_delay.analysis import totals
+from kernel_delay.analysis.processes import as_one
+from kernel_delay.analysis.verdict import RULES
+from kernel_delay.analysis.verdict.formatting import length, share
+from kernel_delay.analysis.verdict.formatting import name as thread_name
+from kernel_delay.analysis.verdict.rule import Case, Judged
+from kernel_delay.model import Finding, Sample, Target
+
+
+def with_ended_together(samples: Sequence[Sample]) -> list[Sample]:
+    """Return a window's Samples, with one for all ended processes of a name.
+
+    A shell starts many that end at once. Those whose arguments were read while they lived stay
+    apart. A delay of those that are together is the sum of their delays.
+    """
+    names = Counter(sample.target.comm for sample in samples if _has_ended(sample))
+    found: list[Sample] = []
+    together: dict[str, list[Sample]] = {}
+    for sample in samples:
+        if _has_ended(sample) and names[sample.target.comm] > 1:
+            together.setdefault(sample.target.comm, []).append(sample)
+        else:
+            found.append(sample)
+    return [*found, *map(_ended_as_one, together.values())]
+
+
+def _has_ended(sample: Sample) -> bool:
+    """Whether it is of one process that ended before anybody looked at it."""
+    is_one = bool(sample.threads) and sample.target.pid > 0 and sample.round is None
+    return is_one and not sample.target.command_line and all(t.exited for t in sample.threads)
+
+
+def _ended_as_one(samples: Sequence[Sample]) -> Sample:
+    comm, window_ns = samples[0].target.comm, samples[0].window.duration_ns
+    name = f"{comm} ({len(samples):,} processes)"
+    threads = [thread for sample in samples for thread in sample.threads]
+    thread = structs.replace(reduce(totals.together, threads), tid=0, name=name)
+    if thread.time is not None:
+        there_ns = sum(structs.astuple(thread.time)) - thread.time.absent_ns
+        time = structs.replace(thread.time, absent_ns=max(0, window_ns - there_ns))
+        thread = structs.replace(thread, time=time)
+    return structs.replace(
+        as_one(samples),
+        target=Target(0, comm, None),
+        threads=(thread,),
+        verdict=tuple(_delays(samples, name)),
+    )
+
+
+def _delays(samples: Sequence[Sample], name: str) -> Iterator[Finding]:
+    """Yield what the processes of that name lost together, with the one that lost most."""
+    window_ns = samples[0].window.duration_ns
+    judged = [Judged(sample) for sample in samples]
+    for rule in RULES:
+        losses = [
+            (lost_ns, each.sample, thread)
+            for each in judged
+            for thread in (() if rule.remark else each.of(rule))
+            if (lost_ns := rule.lost_ns(each.sample, thread)) > 0
+        ]
+        all_ns = sum(lost_ns for lost_ns, _, _ in losses)
+        if not losses or all_ns < rule.least_share * window_ns:
+            continue
+        worst_ns, sample, thread = max(losses, key=itemgetter(0))
+        statement = rule.say(Case(sample, thread, worst_ns, (), accused=True))
+        if statement is None or statement.is_wanted:
+            continue
+        own = thread_name(sample, thread)
+        claim = statement.claim.replace(own, name)
+        # Those that ran at the same time can have lost more than the window.
+        part = f", {share(all_ns, window_ns)} of the window" if all_ns <= window_ns else ""
+        worst = f"{thread.name} ({thread.tid}) lost most of it, {length(worst_ns)}."
+        details = (worst, *(each.replace(own, thread.name) for each in statement.details))
+        advice = (statement.advice,) if statement.advice else ()
+        yield Finding(
+            rule=rule.name,
+            who=statement.who,
+            share=min(1.0, all_ns / window_ns),
+            tid=0,
+            text=" ".join((f"{claim} for {length(all_ns)} in all{part}.", *details, *advice)),
+            evidence={**statement.evidence, "lost_ns": all_ns, "processes": len(samples)},
+            advice=statement.advice,
+            sentence=f"{claim} for {length(all_ns)} in all.",
+            details=details,
+        )
