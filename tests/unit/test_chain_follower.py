@@ -386,6 +386,34 @@ def test_time_out_of_a_poll_does_not_hide_a_stopped_server(
     assert (part.threads[0].tid, part.state, part.ns) == (server, "stopped", 50)
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_server_that_asks_another_one_is_not_said_to_be_idle(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    asks: bool,
+) -> None:
+    """It may owe an answer to another client than the one that woke it."""
+    server, client = (each.pid for each in sleepers)
+    to_server = replace(SERVER, peers=(FilePeer(server, "nginx"),), is_client=True)
+    of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),))
+    of_server = (of_client, replace(SERVER, inode=99, is_client=True)) if asks else (of_client,)
+    programs = polls(monkeypatch, server, (), {server: of_server, client: (to_server,)})
+    follower = Follower((server, client), UnixSockets())
+    goes_to_sleep(programs, client, client, 90)
+    goes_to_sleep(programs, server, server, 91)
+    follower.look()
+    runs(programs, client, client, 95)
+    woken = ffi.new("struct chain_event *")
+    woken.now_ns, woken.kind, woken.state = 150, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    woken.tid = woken.process = server
+    woken.waker = woken.waker_process = client
+    woken.waker_kind, woken.switches = session.WAKER_THREAD, 1
+    programs.queue.append(woken)
+    ((_, shown),) = follower.chains([(server, blocked(server, 50))], 100, 200)
+    assert shown.chain is not None
+    assert {part.idle for part in shown.chain.parts if part.threads} == {not asks}
+
+
 @pytest.mark.parametrize("is_client", [True, False])
 def test_server_that_waits_for_its_client_is_idle(
     monkeypatch: pytest.MonkeyPatch,

@@ -466,6 +466,9 @@ def test_ended_processes_that_ran_at_once_have_no_share_of_the_window() -> None:
     seds = [ended(200 + number, "sed", 200) for number in range(4)]
     report = reported(of_one_window(backend(101, "checkpointer", 0), *seds))
     assert "sed (4 processes) could run but had no CPU for 800.0 ms in all. sed (200)" in report
+    # 8 ms in the program, and those 800, of 500.
+    (row,) = (line for line in report.splitlines() if line.endswith(" sed (4 processes)"))
+    assert row.split()[:5] == ["0", "1.6", "0.0", "0.0", "160.0"]
 
 
 def test_ended_processes_that_slept_are_not_one_that_slept_long() -> None:

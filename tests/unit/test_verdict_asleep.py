@@ -164,7 +164,8 @@ def test_few_other_sleeping_threads_are_named() -> None:
     writers = [asleep(5 + n, f"writer{n}", slept("futex", 500, "futex")) for n in range(4)]
     text = remark(sample(BUSY, reader, *writers[:2], comm="app")).text
     assert "slept in pause for 500.0 ms, 100 % of the window. Nobody woke it. " in text
-    assert " is not known. So did writer0 (5) in futex and writer1 (6) in futex. A wait in" in text
+    others = "Others slept too: writer0 (5) in futex and writer1 (6) in futex."
+    assert f" is not known. {others} A wait in" in text
     text = remark(sample(BUSY, reader, *writers[:3], comm="app")).text
     assert "writer0 (5) in futex, writer1 (6) in futex and writer2 (7) in futex." in text
     text = remark(sample(BUSY, reader, *writers, comm="app")).text

@@ -350,7 +350,7 @@ def test_shell_between_runs_of_flock_waits_for_the_holder() -> None:
 @pytest.mark.parametrize(("count", "is_said"), [(10, True), (1, False)])
 def test_children_that_lock_an_unknown_file_are_said_to(count: int, is_said: bool) -> None:
     finding = found("wait_child", runs_flock(count, None))
-    said = f"flock ended {count} waits: it may wait for a file lock."
+    said = f"flock ended {count} waits, maybe after it tried to lock a file."
     assert (said in finding.details) == is_said
     assert ((finding.advice or "").endswith("/proc/[0-9]*/fdinfo/*")) == is_said
 

@@ -23,6 +23,9 @@ MOST_LIST_BYTES = 1 << 20
 # Locks come before what else a file shows, as an epoll one does of all that it watches.
 MOST_FILE_BYTES = 1 << 14
 
+# That are waited for at a time, and whose owners are looked for.
+MOST_LOCKS = 8
+
 # Of a process, files that are looked at.
 MOST_FILES = 1024
 
@@ -56,34 +59,34 @@ def lock_owner(pid: int) -> LockOwner | None:
     (F_OFD_SETLK) that one waits for, and those of other PID namespaces.
     """
     with suppress(OSError):
-        waited = _waited_for(pid)
-        if waited is None:
+        owner, *more = _awaited(pid) or (None,)
+        if owner is None:
             return None
-        owner, is_shared = waited
         found = lockers(owner, pid)
         comm, first = next(found, ("", 0))
         if first:
             # Who took it and has it is to give it back, whoever else inherited the file.
             others = first != owner.pid and any(found)
-            return LockOwner(comm, first, is_shared or others)
+            return LockOwner(comm, first, bool(more) or others)
     return None
 
 
 def lock_owners(pid: int) -> list[tuple[str, int]]:
-    """Return the names and PIDs of all that have the lock that process `pid` waits for now.
+    """Return the names and PIDs of all that have a lock that process `pid` waits for now.
 
-    These are that of lock_owner() and whoever has the open file from it, as by fork(2).
+    These are that of lock_owner(), whoever has the open file from it, as by fork(2), and the owners
+    of other locks on the file that keep it: several can have one for reading.
     """
-    found: list[tuple[str, int]] = []
+    found: dict[int, str] = {}
     with suppress(OSError):
-        waited = _waited_for(pid)
-        for each in lockers(waited[0], pid) if waited is not None else ():
-            found.append(each)
-    return found
+        for lock in islice(_awaited(pid), MOST_LOCKS):
+            for comm, owner in lockers(lock, pid):
+                found.setdefault(owner, comm)
+    return [(comm, owner) for owner, comm in found.items()]
 
 
-def _waited_for(pid: int) -> tuple[Lock, bool] | None:
-    """The lock that a process waits for, and whether others have one too that keeps it."""
+def _awaited(pid: int) -> list[Lock]:
+    """The locks that keep a process: the one that the kernel shows first, and those of others."""
     lines = all_locks()
     owner = None
     for line in lines:
@@ -91,8 +94,8 @@ def _waited_for(pid: int) -> tuple[Lock, bool] | None:
         if not line.waits:
             owner = line
         elif line.pid == pid and owner is not None and owner.pid > 0:
-            return owner, _shared(owner, line, lines)
-    return None
+            return [owner, *_others_awaited(owner, line, lines)]
+    return []
 
 
 def lockers(lock: Lock, asker: int) -> Iterator[tuple[str, int]]:
@@ -155,16 +158,17 @@ def parsed(line: str) -> Lock | None:
     return Lock(waits, words[1], words[3], int(words[4]), words[5], (first, last))
 
 
-def _shared(owner: Lock, waiter: Lock, lines: Iterable[Lock]) -> bool:
-    """Whether others have what is waited for: only a lock for reading has several owners."""
-    return any(
-        not line.waits
-        and (line.kind, line.file) == (owner.kind, owner.file)
-        and line.pid != owner.pid
-        and line.span[0] <= waiter.span[1]
-        and waiter.span[0] <= line.span[1]
-        for line in lines
-    )
+def _others_awaited(owner: Lock, waiter: Lock, lines: Iterable[Lock]) -> Iterator[Lock]:
+    """Yield the locks of others on what is waited for: for reading, or on parts of it."""
+    for line in lines:
+        if (
+            not line.waits
+            and (line.kind, line.file) == (owner.kind, owner.file)
+            and line.pid != owner.pid
+            and line.span[0] <= waiter.span[1]
+            and waiter.span[0] <= line.span[1]
+        ):
+            yield line
 
 
 def locker(pid: int, file: str) -> str | None:

@@ -51,7 +51,9 @@ LEGEND = {
 _COLUMNS_FOR_BOTH = 100
 
 
-def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) -> Iterator[str]:
+def overview(
+    threads: Sequence[Thread], layout: Layout, processes: Processes, window_ns: int
+) -> Iterator[str]:
     """The lines of those whose time was accounted for, in that order, below their headings."""
     timed = [(thread, _parts(thread.time)) for thread in threads if thread.time is not None]
     has_bars = not processes or layout.width is None or layout.width >= _COLUMNS_FOR_BOTH
@@ -64,7 +66,8 @@ def overview(threads: Sequence[Thread], layout: Layout, processes: Processes) ->
     letters: set[str] = set()
     for thread, parts in timed:
         line = f"{thread.tid:7} {'' if processes else f'{_name(thread):{NAME_WIDTH}}'}"
-        line += shares(parts, sum(parts.values()) or 1)
+        # The parts of a thread add up to the window; those of several that ended, to many.
+        line += shares(parts, (sum(parts.values()) if thread.tid else window_ns) or 1)
         if has_bars:
             drawn = bar(parts)
             letters.update(drawn)

@@ -48,7 +48,7 @@ def _report(sample: Sample, layout: Layout, processes: Processes) -> Iterator[st
     head = [*timestamps(sample, layout), *process_lines(sample, layout, processes)]
     head += [comment for line in round_lines(sample) for comment in layout.comment(line)]
     if processes and any(thread.time for thread in shown):
-        head += [*overview(shown, layout, processes), ""]
+        head += [*overview(shown, layout, processes, sample.window.duration_ns), ""]
     head += verdict(sample, layout)
     lines = max(SCREEN - HEAD_LINES - len(head), LEAST_LINES)
     yield from head
@@ -208,6 +208,6 @@ def _summary(sample: Sample, layout: Layout, processes: Processes) -> Iterator[s
     yield from process_lines(sample, layout, processes)
     if not processes:
         yield from verdict(sample, layout)
-    yield from overview(shown, layout, processes)
+    yield from overview(shown, layout, processes, sample.window.duration_ns)
     yield from sleepers(sample, sleeping, layout, processes)
     yield from closing(sample, layout)

@@ -80,6 +80,11 @@ class Row:
         return parts
 
     @property
+    def window_ns(self) -> int:
+        """What its time is shares of; the parts of several threads that ended add up to many."""
+        return sum(self.parts.values()) if self.thread.tid else self._window_ns
+
+    @property
     def cause(self) -> str:
         """The first sentence of its worst finding; empty: there is none."""
         finding = self._finding
@@ -283,7 +288,7 @@ def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -
     place = rows.index(selected) if selected is not None else 0
     first = max(0, min(place - (most - 1) // 2, len(rows) - (most - 1)))
     for row in rows[first : first + most - 1]:
-        window_ns = sum(row.parts.values()) or 1
+        window_ns = row.window_ns or 1
         mark = ">" if row is selected else " "
         line = f"{mark}{row.thread.tid:7} {1000 * row.lost_ns / window_ns:5.0f} ms"
         if has_shares:

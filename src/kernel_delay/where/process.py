@@ -33,6 +33,7 @@ from kernel_delay.where.calls import (
 from kernel_delay.where.files import MOST_NAMED, Files, Found
 from kernel_delay.where.python_frames import GilWait, PythonThreads, gil_wait, joined
 from kernel_delay.where.standing import (
+    TASK_DEAD,
     TASK_RUNNING,
     KernelLock,
     StandingThread,
@@ -117,7 +118,9 @@ class Process:
         if thread.on_cpu:
             return Looked(thread, python=python)
         if thread.registers is None:
-            self._remarks[NO_REGISTERS] = None
+            # One that has ended has none.
+            if not thread.task_state & TASK_DEAD:
+                self._remarks[NO_REGISTERS] = None
             return Looked(thread, python=python)
         try:
             stack = self._unwound(self._space, thread.registers)

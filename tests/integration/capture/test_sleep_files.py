@@ -210,7 +210,7 @@ def test_shell_whose_children_try_to_lock_is_said_to(
         assert f"({holder})'s lock on {path_text(str(lock))}," in finding.text
     else:
         assert finding.rule == "wait_child"
-        assert " waits: it may wait for a file lock." in finding.text
+        assert " waits, maybe after it tried to lock a file." in finding.text
 
 
 POLLER = """

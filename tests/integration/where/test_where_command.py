@@ -401,3 +401,25 @@ def test_no_such_process_is_one_line() -> None:
     done = commands.run("where", "-p", 4_000_000)
     assert done.returncode == os.EX_NOINPUT
     assert len(done.stderr.splitlines()) == 1
+
+
+# exit(2) of one thread: 60 on x86-64, 93 on arm64.
+ENDS_FIRST_THREAD = """
+import ctypes, os, threading
+threading.Thread(target=ctypes.CDLL(None).pause).start()
+print(flush=True)
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+
+
+def test_first_thread_that_has_ended_is_no_lack_of_the_kernels() -> None:
+    """It has no registers, as no thread has on older kernels."""
+    command = [sys.executable, "-c", ENDS_FIRST_THREAD]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        wait_until(lambda: state(process.pid) == "Z")
+        (found,) = where("-p", process.pid).processes
+        process.kill()
+    assert [thread.state for thread in found.threads] == ["exited", "sleeping"]
+    assert (NO_REGISTERS in found.remarks) == (not found.threads[1].user)

@@ -190,7 +190,7 @@ def _others(case: Case) -> tuple[str, ...]:
     if not case.others or len(case.others) > MOST_OTHERS:
         return ()
     *first, last = (f"{name(case.sample, other)}{_where(_sleeps(other))}" for other in case.others)
-    return (f"So did {', '.join(first)}{' and ' if first else ''}{last}.",)
+    return (f"Others slept too: {', '.join(first)}{' and ' if first else ''}{last}.",)
 
 
 def _woken(sample: Sample, slept: list[Sleep], call: str = "") -> tuple[str, ...]:

@@ -221,7 +221,8 @@ def _say(case: Case, wait: Wait) -> Statement:
         evidence["holder_pid"] = pid
     attempts = waits_ended_by(slept, LOCKING_COMMAND) if wait.reason == "child" else 0
     if attempts > 1:
-        details.append(f"{LOCKING_COMMAND} ended {attempts:,} waits: it may wait for a file lock.")
+        ended = f"{LOCKING_COMMAND} ended {attempts:,} waits"
+        details.append(f"{ended}, maybe after it tried to lock a file.")
         advice = ADVICE["file_lock"]
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1 and not among_locks:

@@ -123,10 +123,10 @@ def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
 
 
 def calls_of(thread: Thread) -> str:
-    """In which calls it slept most, for the end of a claim."""
+    """In which calls it slept most for others, for the end of a claim."""
     slept: Counter[str] = Counter()
     for sleep in thread.sleeps:
-        if sleep.syscall:
+        if sleep.syscall and sleep.reason != "clock":
             slept[sleep.syscall] += sleep.ns
     least_ns = NAMED_SHARE * slept.total()
     calls = [call for call, ns in slept.most_common(MOST_CALLS) if ns >= least_ns]

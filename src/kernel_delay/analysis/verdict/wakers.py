@@ -10,6 +10,9 @@ from kernel_delay.model import Sample, Sleep, Waker
 # From so much of the sleep on its waker is named: interrupts or timeouts ended the rest.
 LEAST_SHARE = 0.25
 
+# Of so much of a sleep it is known who ended it, or else there may have been more of them.
+ALL_SHARE = 0.9
+
 
 LOCKING_COMMAND = "flock"
 """What locks a file for a shell: flock(1)."""
@@ -117,4 +120,7 @@ def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
     pid = next(iter(pids)) if len(pids) == 1 else 0
     ns = sum(ns_of.values())
     are_processes = pids == ns_of.keys()
-    return MainWaker(comm, 0, pid, len(ns_of), share(ns, all_ns), ns, are_processes)
+    # A thread has not room for all who woke it.
+    least = "" if sum(waker.ns for waker in wakers) >= ALL_SHARE * all_ns else "at least "
+    ended = f"{least}{share(ns, all_ns)}"
+    return MainWaker(comm, 0, pid, len(ns_of), ended, ns, are_processes)

@@ -89,6 +89,7 @@ class Peers:
         self._known: set[tuple[int, int]] = set()
         # Those whose connections they accepted: servers with clients.
         self._clients: set[tuple[int, int]] = set()
+        self._asking: set[int] = set()  # processes that connected to a server, on any machine
         # Threads that poll: whether they waited for clients to connect alone, at the last look.
         self._accepts: dict[int, bool] = {}
         # Who listens at addresses whose connections were over before their servers were found.
@@ -112,6 +113,7 @@ class Peers:
         self._peers = {key: pids for key, pids in self._peers.items() if key.process not in unused}
         self._known = {pair for pair in self._known if unused.isdisjoint(pair)}
         self._clients = {pair for pair in self._clients if unused.isdisjoint(pair)}
+        self._asking -= unused
         for pid in unused:
             self._memories.pop(pid, None)
 
@@ -229,6 +231,7 @@ class Peers:
             if each.is_client
             for pid in _peers(each)
         )
+        self._asking.update(key.process for key, each in files.items() if each.is_client)
         if len(self.files) < MOST_PLACES:
             self.files |= {
                 key: each for key, each in files.items() if self._hops.get(key.process) == 0
@@ -313,8 +316,10 @@ class Peers:
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
                 woke = woke or was.woke
-            is_idle = was.place is not None and was.place.reason in _RECEIVES
-            is_idle = is_idle and self._is_client(own.process, states.process)
+            receives = was.place is not None and was.place.reason in _RECEIVES
+            is_idle = receives and self._is_client(own.process, states.process)
+            # One that asks a server itself may owe an answer to another client.
+            is_idle = is_idle and states.process not in self._asking
             slices.append(slice_of(was, own, ended_ns, by_client=by_client, is_idle=is_idle))
         return slices[::-1]
 
