@@ -12,6 +12,7 @@ from kernel_delay.capture.chains.slices import (
     Place,
     Was,
     gap_of,
+    is_accept,
     is_interrupted,
     is_of_own,
     slice_of,
@@ -39,9 +40,6 @@ MOST_PLACES = 4096
 
 # Addresses at which servers are looked for.
 MOST_LISTENERS = 4
-
-# In these calls nobody has sent a request yet.
-_ACCEPTS = frozenset(("accept", "accept4"))
 
 # One thread of a process is named that had a CPU, or wanted one, for so much of a wait, and for so
 # much of what all of its threads had.
@@ -361,7 +359,11 @@ class Peers:
         if len(threads) == 1:
             return Ender(threads[0].tid, process=peer)
         if not is_other:
-            return Ender(gap=gap_of(was), process=peer)
+            gap = gap_of(was)
+            if gap == "lasts" and not threads:
+                is_last = self._hops.get(states.process, 0) >= MOST_HOPS
+                gap = "hops" if is_last else "not_followed"
+            return Ender(gap=gap, process=peer)
         ran = Counter({each.tid: each.ran_ns(was.since_ns, was.until_ns) for each in threads})
         ((most, ran_ns),) = ran.most_common(1)
         least_ns = max(RAN_SHARE * (was.until_ns - was.since_ns), SURE_SHARE * ran.total())
@@ -373,7 +375,7 @@ class Peers:
         Whoever waits for clients to connect does not, nor does who waits for its own process.
         """
         for each in threads:
-            accepts = self._accepts.get(each.tid) or each.ended_at(_is_accept, was.until_ns)
+            accepts = self._accepts.get(each.tid) or each.ended_at(is_accept, was.until_ns)
             if not accepts and not each.slept_at(is_of_own, was.since_ns, was.until_ns):
                 yield each
 
@@ -383,10 +385,6 @@ def _key(process: int, place: Place) -> FileKey | None:
     if name not in FILE_CALLS or name in EPOLLS:
         return None
     return FileKey(process, place.fd, place.inode, name in WRITES)
-
-
-def _is_accept(place: Place) -> bool:
-    return place.syscall >= 0 and syscall_name(place.syscall) in _ACCEPTS
 
 
 def _peers(file: SleepFile | None) -> tuple[int, ...]:
