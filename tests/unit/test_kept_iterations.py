@@ -12,6 +12,7 @@ from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.rounds import iterations
 from kernel_delay.capture.rounds.iterations import KeptIterations
 from kernel_delay.capture.rounds.round_events import RoundEvents
+from kernel_delay.capture.rounds.sample import Sources
 from kernel_delay.capture.rounds.threads import Reading, Readings, ReportedThread
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import lib
@@ -49,10 +50,14 @@ def found(
     readings = Readings()
     readings.add(Reading(now_ns - 60_000 * MS, before))
     readings.add(Reading(now_ns, after))
-    source = SimpleNamespace(take=lambda until_ns: None, of_round=lambda *window: events)
-    sources: Any = SimpleNamespace(
-        events=source if events else None, programs=SimpleNamespace(unseen=())
+    source: Any = SimpleNamespace(
+        take=lambda until_ns: None,
+        of_round=lambda *window: events,
+        newly_lost=lambda: Lost(events=3),
     )
+    none: Any = None
+    programs: Any = SimpleNamespace(unseen=())
+    sources = Sources(programs, none, none, none, none, none, events=source if events else None)
     plan = RoundPlan(1000 * MS, gap_ms * MS, off_cpu_round_ns=MS, off_cpu_name=b"pmd-c")
     target = ProcessTarget(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd")
     kept = KeptIterations(target, plan, sources, readings)
@@ -97,9 +102,10 @@ def test_time_in_the_kernel_is_not_its_own() -> None:
 def test_samples_say_where_it_was_if_they_are_enough(samples: int, kept: float | None) -> None:
     """The kernel's count is of all the time between the readings."""
     profile = (ProfiledStack(samples, 0), ProfiledStack(1, 0, 0))
-    events = RoundEvents((), profile, ((),), Lost())
+    events = RoundEvents((), profile, ((),))
     (sample,) = found(reported({}, 0), reported({}, 90), events)
     assert own_ms(sample) == kept
+    assert sample is None or sample.lost.events == 3
 
 
 def test_no_reading_from_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

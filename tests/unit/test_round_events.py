@@ -28,7 +28,7 @@ class FakeStore:
 
     def take(self, stop_ns: int) -> EventsOfWindow:
         taken, self._events = self._events, []
-        return EventsOfWindow(tuple(taken), (), Lost())
+        return EventsOfWindow(tuple(taken), (), Lost(events=1))
 
     def discard(self, stop_ns: int) -> None:
         self._events = [event for event in self._events if event.exit_ns >= stop_ns]
@@ -55,3 +55,11 @@ def test_events_before_the_last_but_one_look_are_forgotten(events: EventsOfRound
     events.forget(15_000)
     events.forget(16_000)
     assert calls_of_round(events) == []
+
+
+def test_what_is_lost_is_left_for_the_sample_that_is_made(events: EventsOfRounds) -> None:
+    """An iteration of a PMD thread may have no Sample once its calls have been looked at."""
+    calls_of_round(events)
+    calls_of_round(events)
+    assert events.newly_lost() == Lost(events=2)
+    assert events.newly_lost() == Lost()

@@ -361,7 +361,7 @@ def _say_iteration(case: Case) -> Statement:
     details.append(
         f"It may have been off its CPU or in the kernel for {length(other_ns)} of it."
         if other_ns
-        else "It was never off its CPU, and not seen in the kernel."
+        else "It was not seen off its CPU or in the kernel."
     )
     return Statement(
         f"{name(sample, thread)} kept its CPU in a long iteration, and was in its own code",

@@ -15,7 +15,7 @@ from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.rounds.profiles import FREQUENCY
 from kernel_delay.capture.rounds.round_events import RoundEvents
 from kernel_delay.capture.rounds.sample import Sources
-from kernel_delay.capture.rounds.threads import Reading, Readings, ReportedThread, lost_between
+from kernel_delay.capture.rounds.threads import Reading, Readings, ReportedThread
 from kernel_delay.host.target import LONGEST_COMM, ProcessTarget
 from kernel_delay.loader._records import lib
 from kernel_delay.model import RelatedLine, Round, Sample, Target, Thread, ThreadTime, Window
@@ -148,7 +148,7 @@ class KeptIterations:
             threads=(_thread(rounds.tid, rounds.name, own_ns, length_ns),),
             syscall_events=events.events if events else None,
             stacks=events.stacks if events else (),
-            lost=lost_between(around.before, around.after),
+            lost=self._sources.lost_between(around.before, around.after),
             unseen=tuple(self._sources.programs.unseen),
             round=Round(
                 tid=rounds.tid,

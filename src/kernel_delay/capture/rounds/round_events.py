@@ -34,7 +34,6 @@ class RoundEvents(Struct, frozen=True):
     events: tuple[SyscallEvent, ...]
     profile: tuple[ProfiledStack, ...]
     stacks: tuple[Frames, ...]
-    lost: Lost
 
 
 class EventsOfRounds:
@@ -111,8 +110,12 @@ class EventsOfRounds:
             ProfiledStack(count, place(user), place(kernel))
             for (user, kernel), count in profile.most_common()
         )
+        return RoundEvents(calls, samples, tuple(places))
+
+    def newly_lost(self) -> Lost:
+        """Return what was lost since the call before, for the Sample that is made now."""
         lost, self._lost = self._lost, Lost()
-        return RoundEvents(calls, samples, tuple(places), lost)
+        return lost
 
 
 def _profile(samples: Iterable[_Kept]) -> Counter[tuple[Frames | None, Frames | None]]:

@@ -27,6 +27,7 @@ from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import lib
 from kernel_delay.model import (
     EndedBy,
+    Lost,
     Round,
     Sample,
     SystemState,
@@ -70,6 +71,14 @@ class Sources(Struct):
     timelines: "RoundTimelines | None" = None
     has_timelines: bool = False
 
+    def lost_between(self, before: Reading, after: Reading) -> Lost:
+        """Return what was lost between two readings, for the Sample that is made now.
+
+        Rounds of several threads are open at once: it may be of each of them.
+        """
+        lost = lost_between(before, after)
+        return lost if self.events is None else lost + self.events.newly_lost()
+
     def free(self, notices: "Sequence[RoundNotice]") -> None:
         """Give back the records, and timelines, of these."""
         self.records.free([notice.record for notice in notices])
@@ -112,8 +121,6 @@ class RoundSamples:
         uname = os.uname()
         now = datetime.datetime.now(datetime.UTC)
         since_start_ns = int(lib.monotonic_ns()) - start_ns
-        # Rounds of several threads are open at once: what was lost may be of each of them.
-        lost = lost_between(before, after)
         events = self._sources.events and self._sources.events.of_round(
             notice.tid, start_ns, stop_ns
         )
@@ -140,7 +147,7 @@ class RoundSamples:
             threads=with_scheduling((thread,), stop_ns - start_ns),
             syscall_events=events.events if events else None,
             stacks=events.stacks if events else (),
-            lost=lost + events.lost if events else lost,
+            lost=self._sources.lost_between(before, after),
             timeline=None if timeline is None else timeline.slices,
             system_state=system_state_of_round(
                 self._sources.programs, self._target.pid, thread, start_ns, stop_ns
