@@ -40,6 +40,9 @@ FILE_CALLS = (
     *("epoll_pwait2", "mq_timedreceive"),
 )
 
+# Those in which nobody has sent a request yet.
+ACCEPTS = ("accept", "accept4")
+
 # Calls whose first argument is an array of descriptors, and whose second is its length.
 ARRAY_POLLS = ("poll", "ppoll")
 

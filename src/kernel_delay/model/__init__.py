@@ -6,6 +6,7 @@ Immutable, typed, and free of any way to get or to print it.
 from kernel_delay.model.appctl import Coverage, PmdStats, RxQueue, Stopwatch
 from kernel_delay.model.causes import (
     POLL_REASONS,
+    RECEIVE_REASONS,
     CallCost,
     CgroupLimit,
     CpuUse,
@@ -101,6 +102,7 @@ from kernel_delay.model.window import EndedBy, Lost, TriggerHit, Untraced, WallC
 
 __all__ = [
     "POLL_REASONS",
+    "RECEIVE_REASONS",
     "Abi",
     "CallCost",
     "CallTotals",

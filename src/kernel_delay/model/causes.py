@@ -50,6 +50,9 @@ analysis/sleep_reasons.py say.
 POLL_REASONS: tuple[SleepReason, ...] = ("poll", "epoll")
 """Waits for any of several files, and so maybe for several processes."""
 
+RECEIVE_REASONS: tuple[SleepReason, ...] = (*POLL_REASONS, "socket_receive")
+"""Waits in which a server gets the requests of its clients, and a client its answers."""
+
 WakerKind = Literal["thread", "hard_irq", "soft_irq", "unknown"]
 """Who ended a wait: a thread in its own context, or an interrupt whoever it interrupted."""
 

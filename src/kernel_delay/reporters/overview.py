@@ -66,8 +66,7 @@ def overview(
     letters: set[str] = set()
     for thread, parts in timed:
         line = f"{thread.tid:7} {'' if processes else f'{_name(thread):{NAME_WIDTH}}'}"
-        # The parts of a thread add up to the window; those of several that ended, to many.
-        line += shares(parts, (sum(parts.values()) if thread.tid else window_ns) or 1)
+        line += shares(parts, whole_ns(thread, parts, window_ns))
         if has_bars:
             drawn = bar(parts)
             letters.update(drawn)
@@ -82,6 +81,11 @@ def overview(
             f"{letter} {name}" for letter, name in LEGEND.items() if letter in letters
         )
         yield from layout.comment(f"Bars: {named}.")
+
+
+def whole_ns(thread: Thread, parts: Mapping[str, int], window_ns: int) -> int:
+    """What parts are shares of: a thread's add up to it, those of several that ended to many."""
+    return (sum(parts.values()) if thread.tid else window_ns) or 1
 
 
 def shares(parts: Mapping[str, int], window_ns: int) -> str:

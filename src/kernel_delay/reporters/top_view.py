@@ -12,7 +12,7 @@ from kernel_delay.formatting import printable
 from kernel_delay.model import Finding, RecordingHeader, Sample, Thread
 from kernel_delay.reporters.block import block
 from kernel_delay.reporters.layout import Layout, Role
-from kernel_delay.reporters.overview import HEADINGS, LEGEND, LETTERS, bar, shares
+from kernel_delay.reporters.overview import HEADINGS, LEGEND, LETTERS, bar, shares, whole_ns
 from kernel_delay.reporters.processes import Processes, together
 from kernel_delay.reporters.remarks import verdict
 
@@ -81,8 +81,8 @@ class Row:
 
     @property
     def window_ns(self) -> int:
-        """What its time is shares of; the parts of several threads that ended add up to many."""
-        return sum(self.parts.values()) if self.thread.tid else self._window_ns
+        """What its parts are shares of."""
+        return whole_ns(self.thread, self.parts, self._window_ns)
 
     @property
     def cause(self) -> str:
@@ -288,7 +288,7 @@ def _table(rows: Sequence[Row], selected: Row | None, columns: int, most: int) -
     place = rows.index(selected) if selected is not None else 0
     first = max(0, min(place - (most - 1) // 2, len(rows) - (most - 1)))
     for row in rows[first : first + most - 1]:
-        window_ns = row.window_ns or 1
+        window_ns = row.window_ns
         mark = ">" if row is selected else " "
         line = f"{mark}{row.thread.tid:7} {1000 * row.lost_ns / window_ns:5.0f} ms"
         if has_shares:

@@ -37,7 +37,7 @@ from kernel_delay.analysis.verdict.wakers import (
     main_waker,
     waits_ended_by,
 )
-from kernel_delay.host.kernel_names import OPENS, WRITES
+from kernel_delay.host.kernel_names import ACCEPTS, OPENS, WRITES
 from kernel_delay.model import Sample, Sleep, SleepReason, Thread, Who
 
 # A thread that waits for others half of its time may well have nothing to do.
@@ -334,16 +334,13 @@ def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
     return ns > 0 and 2 * ns >= sum(sleep.ns for sleep in slept)
 
 
-_ACCEPTS = frozenset(("accept", "accept4"))
-
-
 def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | None) -> str:
     calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
     where = f" in {', '.join(calls[:3])}" if calls and calls != [wait.reason] else ""
     stack = next((sleep.stack for sleep in slept if sleep.stack), ())
     if wait.reason == "unknown" and stack:
         return f"slept{where}, most in the kernel's {stack[0]},"
-    if wait.reason == "socket_receive" and calls and _ACCEPTS.issuperset(calls):
+    if wait.reason == "socket_receive" and calls and set(calls).issubset(ACCEPTS):
         return f"waited for somebody to connect to it{where}"
     if slept and all(map(_opens_fifo, slept)):
         return f"waited for somebody to open the other end of a FIFO (named pipe){where}"

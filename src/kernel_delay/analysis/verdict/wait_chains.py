@@ -27,12 +27,11 @@ from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Stateme
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
 from kernel_delay.model import (
-    POLL_REASONS,
+    RECEIVE_REASONS,
     ChainPart,
     ChainState,
     ChainThread,
     Sample,
-    SleepReason,
     Thread,
     Who,
 )
@@ -41,8 +40,6 @@ from kernel_delay.model import (
 LEAST_SHARE = 0.5
 
 IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
-
-_RECEIVES: tuple[SleepReason, ...] = (*POLL_REASONS, "socket_receive")
 
 # Clients that are named.
 MOST_CLIENTS = 3
@@ -293,14 +290,16 @@ def _say_idle(case: Case) -> Statement:
         {"clients": len(clients)},
         (f"{whose} {listed(named)}.", *held[:1]),
         explains=frozenset(
-            (f"wait_{reason}", each.tid) for each in (thread, *case.others) for reason in _RECEIVES
+            (f"wait_{reason}", each.tid)
+            for each in (thread, *case.others)
+            for reason in RECEIVE_REASONS
         ),
     )
 
 
 def _awaited(thread: Thread) -> str:
     """What it got, if it read about as often as it waited."""
-    waits = sum(sleep.count for sleep in thread.sleeps if sleep.reason in _RECEIVES)
+    waits = sum(sleep.count for sleep in thread.sleeps if sleep.reason in RECEIVE_REASONS)
     reads = sum(call.count for call in thread.syscalls if call.name in _READS)
     return "requests" if 2 * reads >= waits else "its clients"
 

@@ -8,6 +8,7 @@ from kernel_delay.analysis.verdict.formatting import share
 from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.model import (
+    RECEIVE_REASONS,
     FileKind,
     FilePeer,
     Sample,
@@ -138,10 +139,6 @@ _OF_STORAGE: frozenset[SleepReason] = frozenset(
 )
 
 
-# The other end is to send something.
-_RECEIVES: frozenset[SleepReason] = frozenset(("socket_receive", "poll", "epoll"))
-
-
 class MainFile(Struct, frozen=True):
     """The file, or files with the same other end, on which most of some waits were.
 
@@ -201,7 +198,7 @@ class MainFile(Struct, frozen=True):
         if self.peer is not None and self.peer.freezers:
             yield f"{_named(self.peer)} was frozen at the end, by its cgroup's freezer."
         is_other = self.peer is not None and self.peer.pid != sample.target.pid
-        if self.peer is not None and is_other and self.peer.asleep and reason in _RECEIVES:
+        if self.peer is not None and is_other and self.peer.asleep and reason in RECEIVE_REASONS:
             slept = "slept at the end, in polls, futexes or accept"
             yield f"All threads of {_named(self.peer)} {slept}: it had nothing to send, or waited."
 

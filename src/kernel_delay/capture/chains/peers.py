@@ -30,7 +30,7 @@ from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import POLL_REASONS, SleepFile, SleepReason
+from kernel_delay.model import RECEIVE_REASONS, SleepFile, SleepReason
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -45,9 +45,6 @@ MOST_LISTENERS = 4
 # much of what all of its threads had.
 RAN_SHARE = 0.5
 SURE_SHARE = 0.9
-
-# In these waits a server gets the requests of its clients.
-_RECEIVES: frozenset[SleepReason] = frozenset((*POLL_REASONS, "socket_receive"))
 
 # Polls that are looked at at a time.
 MOST_POLLS = 16
@@ -314,7 +311,7 @@ class Peers:
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns
                 woke = woke or was.woke
-            receives = was.place is not None and was.place.reason in _RECEIVES
+            receives = was.place is not None and was.place.reason in RECEIVE_REASONS
             is_idle = receives and self._is_client(own.process, states.process)
             # One that asks a server itself may owe an answer to another client.
             is_idle = is_idle and states.process not in self._asking

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kernel_delay.analysis.chain_roots import ROOT_REASONS, StateSlice
+from kernel_delay.host.kernel_names import ACCEPTS
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.model import POLL_REASONS, ChainGap, ChainState, SleepReason, WakerKind
 
@@ -28,9 +29,6 @@ class Place(Struct, frozen=True):
     device: int = 0
 
 
-# In these calls nobody has sent a request yet.
-_ACCEPTS = frozenset(("accept", "accept4"))
-
 # In these sleeps a thread works for no client: another thread of its process is to wake it.
 _OF_OWN_PROCESS: frozenset[SleepReason] = frozenset(("futex", "signal"))
 
@@ -42,7 +40,7 @@ def is_of_own(place: Place) -> bool:
 
 def is_accept(place: Place) -> bool:
     """Whether a thread that sleeps there waits for clients to connect."""
-    return place.syscall >= 0 and syscall_name(place.syscall) in _ACCEPTS
+    return place.syscall >= 0 and syscall_name(place.syscall) in ACCEPTS
 
 
 class Was(Struct, frozen=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import ARRAY_POLLS, FUTEXES, POLLS, SET_POLLS
+from kernel_delay.host.kernel_names import ACCEPTS, ARRAY_POLLS, FUTEXES, POLLS, SET_POLLS
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -267,7 +267,7 @@ def _peer(pid: int) -> FilePeer:
 MOST_THREADS = 64
 
 # Calls that a thread sleeps in for what others are to send or do.
-_IDLE_CALLS = frozenset((*POLLS, *FUTEXES, "accept", "accept4"))
+_IDLE_CALLS = frozenset((*POLLS, *FUTEXES, *ACCEPTS))
 
 
 def is_asleep(pid: int) -> bool:
