@@ -91,7 +91,7 @@ test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
 test-unit test-integration: export PYTHONDONTWRITEBYTECODE :=
 
 # More at a time than two CPUs, as many of them wait; a file's one after the other.
-IN_PARALLEL := --numprocesses 3 --dist loadfile
+IN_PARALLEL := --numprocesses 4 --dist loadfile
 
 ## test-unit: those without BPF
 test-unit: $(HOST_TEST_SETUP)
