@@ -436,9 +436,12 @@ def test_the_overview_of_several_processes_stands_first() -> None:
         assert report.index("PROCESS OR THREAD") < report.index("# VERDICT: ")
 
 
-def ended(pid: int, name: str, ready_ms: int, *, is_known: bool = False) -> Sample:
+def ended(
+    pid: int, name: str, ready_ms: int, *, is_known: bool = False, user_ms: int = 2
+) -> Sample:
     """One that ended in the window, before its arguments were read unless they are known."""
-    thread = timed_thread(pid, name, user=2, ready=ready_ms, absent=498 - ready_ms)
+    absent_ms = 500 - ready_ms - user_ms
+    thread = timed_thread(pid, name, user=user_ms, ready=ready_ms, absent=absent_ms)
     target = Target(pid, name, None, command_line=(name, "-n") if is_known else ())
     measured = bare_sample(
         replace(thread, exited=True), target=target, window=window(duration_ns=500_000_000)
@@ -469,6 +472,15 @@ def test_ended_processes_that_ran_at_once_have_no_share_of_the_window() -> None:
     # 8 ms in the program, and those 800, of 500.
     (row,) = (line for line in report.splitlines() if line.endswith(" sed (4 processes)"))
     assert row.split()[:5] == ["0", "1.6", "0.0", "0.0", "160.0"]
+
+
+@pytest.mark.parametrize("user_ms", [40, 10])
+def test_own_code_of_ended_processes_is_a_remark(user_ms: int) -> None:
+    """Those of a compiler, for which make waits."""
+    compilers = [ended(200 + number, "cc1", 1, user_ms=user_ms) for number in range(10)]
+    report = reported(of_one_window(backend(101, "checkpointer", 0), *compilers))
+    said = "cc1 (10 processes) were in their own code for 400.0 ms in all."
+    assert (said in report) == (user_ms == 40)
 
 
 def test_ended_processes_that_slept_are_not_one_that_slept_long() -> None:

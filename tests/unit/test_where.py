@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import socket
 import struct
 import threading
@@ -23,6 +24,7 @@ from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
 from kernel_delay.where import (
     Holder,
     ProcessPosition,
+    Relation,
     State,
     ThreadPosition,
     UserFrame,
@@ -199,13 +201,44 @@ def test_polled_descriptors_are_named(opened: Opened) -> None:
     file, event = opened.fds["file"], opened.fds["eventfd"]
     memory = {ADDRESS: struct.pack("=ihhihhihh", file, 1, 0, -1, 1, 0, event, 1, 0)}
     waited = named(calls(memory).waited(call("poll", ADDRESS, 3, 1000)))
-    assert waited.words == f"{opened.words['file']}, {opened.words['eventfd']}"
+    assert (
+        waited.words
+        == f"{opened.words['file']}, {opened.words['eventfd']}, or a time-out of 1.00 s"
+    )
 
 
-@pytest.mark.parametrize(("count", "words"), [(0, "no descriptor"), (3, None)])
-def test_poll_whose_array_is_not_read_is_of_unknown_ones(count: int, words: str | None) -> None:
+def test_poll_whose_array_is_not_read_is_of_unknown_ones() -> None:
     """As if a userfaultfd handler is to fill its page."""
-    assert calls({}).waited(call("poll", ADDRESS, count, 1000)) == Waited(words)
+    assert calls({}).waited(call("poll", ADDRESS, 3, 1000)) == Waited()
+
+
+NO_TIMEOUT = 2**32 - 1
+
+
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        (call("poll", 0, 0, 1500), "no descriptor, or a time-out of 1.50 s"),
+        (call("poll", 0, 0, NO_TIMEOUT), "no descriptor"),
+        (call("ppoll", 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
+        (call("ppoll", 0, 0, 0), "no descriptor"),
+        (call("select", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 252 s"),
+        (call("pselect6", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
+        (call("pause"), "a signal that has a handler"),
+        (call("rt_sigtimedwait", 2 * ADDRESS), "a signal, of SIGINT, SIGTERM, SIGRTMIN+1"),
+        (
+            call("rt_sigtimedwait", 2 * ADDRESS, 0, ADDRESS),
+            "a signal, of SIGINT, SIGTERM, SIGRTMIN+1, or a time-out of 2.25 s",
+        ),
+    ],
+)
+def test_timeouts_and_signals_are_said(waits: Call, words: str) -> None:
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGRTMIN + 1)
+    memory = {
+        ADDRESS: struct.pack("=qq", 2, 250_000_000),
+        2 * ADDRESS: struct.pack("=Q", sum(1 << number - 1 for number in signals)),
+    }
+    assert named(calls(memory).waited(waits)).words == words
 
 
 def test_selected_descriptors_are_those_of_all_sets(opened: Opened) -> None:
@@ -441,6 +474,20 @@ def test_owner_many_wait_for_is_named_once_with_state() -> None:
         "# 10 threads wait for a lock of worker (1), which is in uninterruptible sleep, in fsync."
         in render(found, IN_A_PIPE).splitlines()
     )
+
+
+@pytest.mark.parametrize("relation", ["owner", "child"])
+def test_holder_that_is_stopped_is_said_to_be(relation: Relation) -> None:
+    held = Holder(relation, 7, "sh", "stopped")
+    lines = render(answer(position(2, holders=(held,))), IN_A_PIPE).splitlines()
+    assert f"    {relation}: sh (7), stopped" in lines
+    waits = "# 1 thread waits for a lock of sh (7), which is stopped."
+    assert (waits in lines) == (relation == "owner")
+
+
+def test_time_of_no_length_is_not_known() -> None:
+    (_, _, _, head) = render(answer(position(1, at_least_ns=0)), IN_A_PIPE).splitlines()
+    assert head == "worker (1): sleeping, since when is not known, in futex"
 
 
 def test_owners_who_share_a_lock_are_one_line_and_no_deadlock() -> None:

@@ -12,7 +12,8 @@ from kernel_delay.analysis.processes import as_one
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.formatting import length, share
 from kernel_delay.analysis.verdict.formatting import name as thread_name
-from kernel_delay.analysis.verdict.rule import Case, Judged
+from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Judged
+from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import Finding, Sample, Target
 
 
@@ -52,7 +53,7 @@ def _ended_as_one(samples: Sequence[Sample]) -> Sample:
         as_one(samples),
         target=Target(0, comm, None),
         threads=(thread,),
-        verdict=tuple(_delays(samples, name)),
+        verdict=(*_delays(samples, name), *_own_code(samples, name)),
     )
 
 
@@ -92,3 +93,28 @@ def _delays(samples: Sequence[Sample], name: str) -> Iterator[Finding]:
             sentence=f"{claim} for {length(all_ns)} in all.",
             details=details,
         )
+
+
+def _own_code(samples: Sequence[Sample], name: str) -> Iterator[Finding]:
+    """Yield a remark on how long the processes of that name were in their own code, if long.
+
+    The rule on it takes the kernel's own count of the times, which ended with the processes.
+    """
+    window_ns = samples[0].window.duration_ns
+    threads = (thread for sample in samples for thread in sample.threads)
+    own_ns = sum(thread.time.user_ns for thread in threads if thread.time is not None)
+    if own_ns < KERNEL_SHARE * window_ns:
+        return
+    sentence = f"{name} were in their own code for {length(own_ns)} in all."
+    details = ("That may include what the kernel did for them outside of system calls.",)
+    yield Finding(
+        rule=USER_WORK.name,
+        who="program",
+        share=min(1.0, own_ns / window_ns),
+        tid=0,
+        text=" ".join((sentence, *details)),
+        remark=True,
+        evidence={"user_ns": own_ns, "processes": len(samples)},
+        sentence=sentence,
+        details=details,
+    )

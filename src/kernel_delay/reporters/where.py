@@ -145,8 +145,9 @@ def _owners(owners: Sequence[Holder], everyone: Mapping[int, ThreadPosition]) ->
         return f"{' and '.join(map(_named, owners))}, which share it"
     (owner,) = owners
     position = everyone.get(owner.tid)
-    where = f", which is {_state(position)}{_call(position)}" if position else ""
-    return f"{_named(owner)}{where}"
+    if position:
+        return f"{_named(owner)}, which is {_state(position)}{_call(position)}"
+    return f"{_named(owner)}, which is {owner.held}" if owner.held else _named(owner)
 
 
 def _plural(count: int, word: str) -> str:
@@ -195,9 +196,13 @@ def _threads(alike: list[ThreadPosition], layout: Layout) -> Iterator[str]:
         # The words of Python's interpreter lock name the holder and its function.
         if f"held by {_named(holder)}" in (waits_for or ""):
             continue
-        if holder.relation in ("owner", "reader", "tracer"):
+        # A peer's state is among the words.
+        if holder.relation in ("owner", "reader", "tracer") or (
+            holder.relation == "child" and holder.held
+        ):
             word = {"reader": "shared with readers, the last"}.get(holder.relation, holder.relation)
-            yield from layout.wrapped(f"{word}: {_named(holder)}", _INDENT, _FRAME)
+            held = f", {holder.held}" if holder.held else ""
+            yield from layout.wrapped(f"{word}: {_named(holder)}{held}", _INDENT, _FRAME)
     if first.remark is not None:
         yield from layout.wrapped(first.remark, _INDENT, _FRAME)
     yield from _stack("kernel stack:", _within(first.kernel), layout)
@@ -220,7 +225,8 @@ def _how_long(alike: list[ThreadPosition]) -> str:
     known = [thread.at_least_ns for thread in alike if thread.at_least_ns is not None]
     if alike[0].state in ("running", "exited"):
         return ""
-    if not known:
+    # The clock of a CPU's run queue can be behind by the whole time.
+    if not known or not min(known):
         return ", since when is not known"
     return f" for at least {brief(min(known))}"
 

@@ -20,6 +20,8 @@ State = Literal[
 
 Relation = Literal["owner", "reader", "tracer", "peer", "child"]
 
+Held = Literal["stopped", "frozen"]
+
 
 class Holder(Struct, frozen=True):
     """Who has what a thread waits for, or keeps it from running.
@@ -30,11 +32,13 @@ class Holder(Struct, frozen=True):
             pipe or connection. "child": whose end is waited for.
         tid: The thread; of a process the PID.
         name: Its name.
+        held: What keeps it from running until a person lets it go on. None: nothing, or not known.
     """
 
     relation: Relation
     tid: int
     name: str
+    held: Held | None = None
 
 
 class UserFrame(StackFrame, frozen=True, gc=False):

@@ -1,13 +1,14 @@
 """Which object a system call waits for, by its arguments and the memory that they point to."""
 
 import os
+import signal
 import struct
 import time
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kernel_delay.formatting import brief
+from kernel_delay.formatting import NS_PER_MS, NS_PER_S, brief
 from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES
 from kernel_delay.host.open_files import EPOLLS
 from kernel_delay.host.target import PROC, children_of, read_comm
@@ -58,6 +59,18 @@ _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
 
 _P_PID = 1
 
+# Calls that wait until a moment at most: the place of their argument with that, in milliseconds, or
+# the address of seconds and of parts of one, so many of which are a second.
+_MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
+_TIMES = {
+    "ppoll": (2, NS_PER_S),
+    "pselect6": (4, NS_PER_S),
+    "epoll_pwait2": (3, NS_PER_S),
+    "rt_sigtimedwait": (2, NS_PER_S),
+    "select": (4, 1_000_000),
+}
+_OF_ANY_SIGNAL = frozenset(("pause", "rt_sigsuspend"))
+
 
 class Call(Struct, frozen=True):
     """A system call of a thread: its name, and its arguments."""
@@ -75,12 +88,14 @@ class Waited(Struct, frozen=True):
         holders: Who has it.
         descriptors: What it waits for, behind the words; as many as are named.
         more: How many further descriptors it waits for.
+        timeout_ns: It waits for no longer than this. None: for as long as it takes, or not known.
     """
 
     words: str | None = None
     holders: tuple[Holder, ...] = ()
     descriptors: tuple[Descriptor, ...] = ()
     more: int = 0
+    timeout_ns: int | None = None
 
 
 def arguments_of(registers: tuple[int, ...], compat: bool) -> tuple[int, ...]:
@@ -110,33 +125,62 @@ class Calls:
             return self._futex(call)
         if name in EPOLLS:
             fd = _signed(first)
-            return self._several(self._files.epoll(fd), f"epoll fd {fd}, which watches")
+            return self._several(call, self._files.epoll(fd), f"epoll fd {fd}, which watches")
         if name in _OF_FILES:
             writes = name in WRITES or name == "sendfile"
             return Waited(descriptors=(self._files.note(_signed(first), writes=writes),))
         if name in ("poll", "ppoll", "ppoll_time64"):
             polled = self._polled(first, second)
             # Of an array that can't be read nothing is known.
-            return self._several(polled) if polled or not second else Waited()
+            return self._several(call, polled) if polled or not second else Waited()
         if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
-            return self._several(self._selected(call))
+            return self._several(call, self._selected(call))
         if name in ("wait4", "waitpid", "waitid"):
             return self._children(_signed(second if name == "waitid" else first), call)
         if name == "nanosleep" and not call.compat:
             return self._clock(time.CLOCK_MONOTONIC, 0, first)
         if name == "clock_nanosleep" and not call.compat:
             return self._clock(_signed(first), second, third)
+        if name == "rt_sigtimedwait":
+            return self._signals(call)
+        if name in _OF_ANY_SIGNAL:
+            return Waited("a signal that has a handler")
         if name in _PATHS:
             return Waited(self._path(first))
         if name in _PATHS_AT:
             return Waited(self._path(second))
         return Waited()
 
-    def _several(self, fds: list[int], words: str | None = None) -> Waited:
+    def _several(self, call: Call, fds: list[int], words: str | None = None) -> Waited:
+        timeout_ns = self._timeout_ns(call)
         if not fds:
-            return Waited(" ".join(filter(None, (words, "no descriptor"))))
+            words = " ".join(filter(None, (words, "no descriptor")))
+            return Waited(words, timeout_ns=timeout_ns)
         named = tuple(map(self._files.note, fds[:MOST_NAMED]))
-        return Waited(words, descriptors=named, more=len(fds) - len(named))
+        more = len(fds) - len(named)
+        return Waited(words, descriptors=named, more=more, timeout_ns=timeout_ns)
+
+    def _timeout_ns(self, call: Call) -> int | None:
+        if call.name in _MILLISECONDS:
+            timeout = _signed(call.arguments[_MILLISECONDS[call.name]])
+            return timeout * NS_PER_MS if timeout >= 0 else None
+        if call.name not in _TIMES or call.compat:
+            return None
+        place, parts_per_s = _TIMES[call.name]
+        content = self._read(call.arguments[place], 16)
+        if len(content) < 16:
+            return None
+        seconds, parts = struct.unpack("=qq", content)
+        return int(seconds * NS_PER_S + parts * NS_PER_S // parts_per_s)
+
+    def _signals(self, call: Call) -> Waited:
+        content = self._read(call.arguments[0], 8)
+        blocked = int.from_bytes(content, "little")
+        names = [_signal_name(number) for number in range(1, 65) if blocked >> number - 1 & 1]
+        if len(names) > MOST_NAMED:
+            names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"]
+        which = f", of {', '.join(names)}" if names else ""
+        return Waited(f"a signal{which}", timeout_ns=self._timeout_ns(call))
 
     def _futex(self, call: Call) -> Waited:
         address, operation, value, *_ = call.arguments
@@ -208,11 +252,14 @@ class Calls:
 
 def with_files(waited: Waited, files: Files, found: Found) -> Waited:
     """Return what a call waits for with what its descriptors are."""
+    until = () if waited.timeout_ns is None else (f"or a time-out of {brief(waited.timeout_ns)}",)
     if not waited.descriptors:
-        return waited
+        words = ", ".join(filter(None, (waited.words, *until)))
+        return Waited(words or None, waited.holders)
     listed = [files.words(each, found) for each in waited.descriptors]
     if waited.more:
         listed.append(f"{waited.more} more")
+    listed += until
     words = " ".join(filter(None, (waited.words, ", ".join(listed))))
     at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
     return Waited(words, tuple(dict.fromkeys((*waited.holders, *at_ends))))
@@ -244,6 +291,13 @@ def mutex_owner(content: bytes, compat: bool) -> int:
     if not users or any(robust) or kind & ~(_MUTEX_TYPES | _MUTEX_ELISION):
         return 0
     return owner if is_recursive == bool(count) else 0
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number >= signal.SIGRTMIN else str(number)
 
 
 def _signed(argument: int) -> int:

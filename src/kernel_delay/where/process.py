@@ -10,18 +10,26 @@ from msgspec import Struct, structs
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.host.cgroups import read_hierarchy
+from kernel_delay.host.cgroups import read_freezers, read_hierarchy
 from kernel_delay.host.file_locks import lock_owners
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.host.system_state import tracer
-from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread
+from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread, read_stat
 from kernel_delay.model import StackFrame
 from kernel_delay.symbols import AddressSpaceApart, KernelSymbols, ProcessImage, Stack
 from kernel_delay.symbols.demangle import Demangler
 from kernel_delay.symbols.memory import ProcessMemory
 from kernel_delay.symbols.python import PythonStack
 from kernel_delay.symbols.python.threads import ThreadPointers
-from kernel_delay.where import Holder, ProcessPosition, Relation, State, ThreadPosition, UserFrame
+from kernel_delay.where import (
+    Held,
+    Holder,
+    ProcessPosition,
+    Relation,
+    State,
+    ThreadPosition,
+    UserFrame,
+)
 from kernel_delay.where.calls import (
     Call,
     Calls,
@@ -78,6 +86,7 @@ class Process:
         self._kernel = KernelSymbols()
         self._demangler = Demangler()
         self._remarks: dict[str, None] = {}
+        self._held: dict[int, Held | None] = {}
         self._space: AddressSpaceApart | None = None
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
@@ -220,7 +229,10 @@ class Process:
             syscall=None if thread.syscall is None else _call_name(thread),
             waits_for=waited.words,
             reason=reason,
-            holders=(*_tracer(thread, state), *_lock_holder(thread.lock), *waited.holders),
+            holders=(
+                *_tracer(thread, state),
+                *map(self._with_state, (*_lock_holder(thread.lock), *waited.holders)),
+            ),
             stopped_by=stop_signal(thread) if state == "stopped" else None,
             kernel=tuple(map(stack_frame, frames)),
             user=user,
@@ -238,6 +250,13 @@ class Process:
     def _file_lock(self, waited: Waited) -> Waited:
         owners = (Holder("owner", pid, comm) for comm, pid in lock_owners(self._target.pid))
         return Waited(waited.words, (*waited.holders, *islice(owners, MOST_NAMED)))
+
+    def _with_state(self, holder: Holder) -> Holder:
+        """A holder, with what keeps it from running; many threads may have the same one."""
+        tid = holder.tid
+        if tid not in self._held:
+            self._held[tid] = _held(tid)
+        return structs.replace(holder, held=self._held[tid])
 
     def _named(self, space: AddressSpaceApart, stack: Stack) -> tuple[StackFrame, ...]:
         """A stack's frames, with names as programmers write them."""
@@ -268,6 +287,15 @@ def _call(thread: StandingThread, registers: tuple[int, ...]) -> Call | None:
 def _call_name(thread: StandingThread) -> str:
     number = thread.syscall or 0
     return syscall(number, thread.compat).name or f"system call {number}"
+
+
+def _held(tid: int) -> Held | None:
+    try:
+        if read_stat(tid).state == "T":
+            return "stopped"
+    except (OSError, IndexError):
+        return None
+    return "frozen" if read_freezers([tid])[tid] else None
 
 
 def _tracer(thread: StandingThread, state: State) -> tuple[Holder, ...]:
