@@ -16,6 +16,7 @@ from kernel_delay.host import file_locks
 from kernel_delay.host.file_locks import lock_owner, lock_owners
 from kernel_delay.host.open_files import MOST_CPU_S, links
 from kernel_delay.host.polled_locks import polled_lock
+from kernel_delay.host.target import read_stat
 from tests.workload import wait_until
 
 LOCKS = """\
@@ -199,11 +200,15 @@ def test_owner_with_more_files_than_there_is_time_for_is_not_known(
 
 
 @contextmanager
-def inherited(path: Path) -> Iterator[list[int]]:
-    """Two processes that have a locked file of one that has ended; their PIDs."""
+def inherited(path: Path, *, related: bool) -> Iterator[list[int]]:
+    """Two processes that have a locked file of one that has ended; their PIDs.
+
+    If they are related, one is the other's child.
+    """
     holders: list[int] = []
     # Not waited for: init, or whoever stands for it, is to be their parent.
-    script = "if not os.fork(): os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"
+    forks = "if not os.fork(): os.fork();" if related else "if not os.fork() or not os.fork():"
+    script = f"{forks} os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"
     words = [sys.executable, "-c", f"{OPENS} fcntl.flock(file, 2)\n{script}", str(path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -220,12 +225,24 @@ WAITS = "print(flush=True); fcntl.flock(file, fcntl.LOCK_EX);"
 
 
 def test_inherited_lock_is_that_of_all_who_have_the_file(path: Path) -> None:
-    with inherited(path) as holders, opened(path, WAITS) as waiter:
+    with inherited(path, related=False) as holders, opened(path, WAITS) as waiter:
         wait_until(lambda: bool(lock_owners(waiter)))
         found, first = lock_owners(waiter), lock_owner(waiter)
     assert sorted(pid for _, pid in found) == sorted(holders)
     assert first is not None
     assert (first.comm, first.pid, first.shared) == (*found[0], True)
+
+
+def test_inherited_lock_is_the_parents_if_that_has_it_too(path: Path) -> None:
+    """As of a shell whose `flock 9` took the lock, and that waits for another child."""
+    with inherited(path, related=True) as holders, opened(path, WAITS) as waiter:
+        wait_until(lambda: bool(lock_owners(waiter)))
+        found, first = lock_owners(waiter), lock_owner(waiter)
+        (child,) = (pid for pid in holders if read_stat(pid).parent in holders)
+    assert sorted(pid for _, pid in found) == sorted(holders)
+    assert first is not None
+    assert first.pid != child
+    assert not first.shared
 
 
 def test_who_took_a_lock_and_has_it_is_its_owner(path: Path) -> None:

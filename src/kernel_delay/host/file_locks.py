@@ -4,7 +4,7 @@ import errno
 import math
 import os
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Set
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernel_delay.host.open_files import MOST_CPU_S, links, processes
 from kernel_delay.host.proc_text import lines_of, read_lines, read_text
-from kernel_delay.host.target import read_comm
+from kernel_delay.host.target import read_comm, read_stat
 
 PROC = Path("/proc")
 
@@ -55,6 +55,7 @@ class Lock(NamedTuple):
 def lock_owner(pid: int) -> LockOwner | None:
     """Return who has the lock that process `pid` waits for now: whoever took it, if it still does.
 
+    Else it is the process that all who have it inherited the file from, if that has it too.
     None if it waits for none, or the kernel does not show who has it, as with locks of open files
     (F_OFD_SETLK) that one waits for, and those of other PID namespaces.
     """
@@ -64,11 +65,27 @@ def lock_owner(pid: int) -> LockOwner | None:
             return None
         found = lockers(owner, pid)
         comm, first = next(found, ("", 0))
-        if first:
-            # Who took it and has it is to give it back, whoever else inherited the file.
-            others = first != owner.pid and any(found)
-            return LockOwner(comm, first, bool(more) or others)
+        if not first:
+            return None
+        others = {}
+        # Who took it and has it is to give it back, whoever else inherited the file.
+        if first != owner.pid:
+            others = {other: name for name, other in found}
+        # So is the shell whose child took it, and that has others of its children run meanwhile.
+        if others and (parent := _common_parent({first, *others})):
+            comm, first, others = others.get(parent, comm), parent, {}
+        return LockOwner(comm, first, bool(more or others))
     return None
+
+
+def _common_parent(pids: Set[int]) -> int | None:
+    """The one of some processes that all others of them descend from; None if there is none.
+
+    Raises OSError if one has ended.
+    """
+    parents = {pid: read_stat(pid).parent for pid in pids}
+    first = [pid for pid, parent in parents.items() if parent not in pids]
+    return first[0] if len(first) == 1 else None
 
 
 def lock_owners(pid: int) -> list[tuple[str, int]]:
