@@ -178,6 +178,21 @@ def test_parts_add_up_to_the_blocked_time(lengths: list[int], more_ns: int) -> N
     assert all(part.ns > 0 for part in parts)
 
 
+def test_processes_of_a_name_that_were_not_followed_are_one_part() -> None:
+    """A server may start one for each request: each by itself is too little to be named."""
+    server = ChainThread(50, 50, "server")
+    ends = {"sh": range(60, 100), "awk": range(100, 101)}
+    found = {
+        ChainPart((server, ChainThread(pid, pid, name)), "unknown", 0, gap="not_followed"): 10
+        for name, pids in ends.items()
+        for pid in pids
+    }
+    several = (server, ChainThread(0, 0, "sh"))
+    shells, other = exact_parts(found, 410)
+    assert (shells.threads, shells.ns, shells.gap) == (several, 400, "not_followed")
+    assert (other.threads[-1].tid, other.ns) == (100, 10)
+
+
 @pytest.mark.parametrize(
     ("kind", "woke", "ran_ns", "awaited"),
     [

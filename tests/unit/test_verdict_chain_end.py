@@ -186,3 +186,18 @@ def test_chain_back_to_the_measured_process_has_no_advice() -> None:
     found = finding(replace(END, threads=(SERVER, own), gap="lasts"))
     assert found.rule == "wait_chain_end"
     assert found.advice is None
+
+
+def test_processes_that_were_not_followed_are_one_end() -> None:
+    children = ChainThread(0, 0, "sh")
+    part = ChainPart((SERVER, children), "unknown", TIMED_WINDOW_NS, gap="not_followed")
+    found = finding(part)
+    assert found.rule == "wait_chain_end"
+    assert found.sentence == (
+        "the main thread client (27090) waited for several processes named sh in poll for 500.0 ms."
+    )
+    assert "The root is not known: they were not measured at that time." in found.details
+    chain = "The chain: client (27090) → server (50) → several processes named sh."
+    assert chain in found.details
+    assert found.advice == "To see what they do: kernel-delay -p 50 --children"
+    assert "end_pid" not in found.evidence

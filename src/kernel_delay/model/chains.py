@@ -38,7 +38,8 @@ class ChainThread(Struct, frozen=True, gc=False):
     Attributes:
         tid: The thread ID, as the tool numbers it. 0: several threads of the process, one after the
             other.
-        pid: The process of the thread.
+        pid: The process of the thread. 0: not known; if `tid` is 0 too, several processes of that
+            name.
         name: The name of the thread. With several threads: that of the process.
         title: The title that the process gave itself in place of its arguments, as it was after
             the window (setproctitle). None: it gave itself none.

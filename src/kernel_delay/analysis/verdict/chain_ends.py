@@ -35,6 +35,8 @@ from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sa
 # Its own waits may show more.
 _LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}} --chains"
 
+_LOOK_AT_CHILDREN = "To see what they do: kernel-delay -p {pid} --children"
+
 # Other processes that are named.
 MOST_OTHERS = 3
 
@@ -97,6 +99,9 @@ def _say(case: Case) -> Statement:
     is_wanted = is_surely_wanted(sample, thread)
     work = work_of(sample, thread, is_wanted=is_wanted)
     advice = lock_advice_by(end.name, end.title)
+    if advice is None and not (end.pid or end.tid):
+        # Of several processes the last hop but one is their parent, or asked them.
+        advice = _LOOK_AT_CHILDREN.format(pid=threads[-2].pid)
     if advice is None and end.pid != own:
         look_at = LOOK_AT_CODE if main.gap == "ran" else _LOOK_AT
         advice = look_at.format(pid=end.pid)
@@ -105,7 +110,7 @@ def _say(case: Case) -> Statement:
         "other-process",
         {
             **({"end_tid": end.tid} if end.tid else {}),
-            "end_pid": end.pid,
+            **({"end_pid": end.pid} if end.pid else {}),
             "hops": len(threads),
             "waited_ns": thread.chain.ns,
         },
@@ -126,7 +131,10 @@ def _end_of(sample: Sample, thread: Thread) -> int:
 def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
     """What the last known one did for whom, and why the root is not known."""
     who, gap = chain_thread(end), parts[0].gap
-    who = f"{end.name} ({end.tid})" if end.tid else who
+    if end.tid:
+        who = f"{end.name} ({end.tid})"
+    elif not end.pid:
+        who = "they"
     if end.title is not None:
         yield f"The title of {end.name} ({end.tid or end.pid}) was {quoted(end.title)}."
     if sum_ns([part for part in parts if part.gap == gap]) < SURE_SHARE * sum_ns(parts):

@@ -55,6 +55,8 @@ def name(sample: Sample, thread: Thread) -> str:
 
 def chain_thread(thread: ChainThread, own: int = 0) -> str:
     """What a thread of a wait chain is called: with its process, if that is another than `own`."""
+    if not thread.tid and not thread.pid:
+        return f"several processes named {thread.name}"
     if not thread.tid:
         return f"threads of {thread.name} ({thread.pid})"
     text = f"{thread.name} ({thread.tid})"

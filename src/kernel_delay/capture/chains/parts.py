@@ -1,6 +1,6 @@
 """The parts of a thread's waits that are kept: they add up to its blocked time."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
@@ -22,7 +22,7 @@ def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainP
 
     Both read the clock at the same events, one just after the other. What is left is not known.
     """
-    parts = sorted(found.items(), key=itemgetter(1), reverse=True)
+    parts = _with_short_processes_together(found).most_common()
     if len(parts) > MOST_PARTS:
         parts = _by_process(parts)
     kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
@@ -35,6 +35,33 @@ def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainP
         kept.sort(key=itemgetter(1), reverse=True)
     kept = [*kept, (_NOT_KNOWN, left_ns)] if left_ns else kept
     return tuple(replace(part, ns=ns) for part, ns in kept if ns)
+
+
+def _with_short_processes_together(found: Mapping[ChainPart, int]) -> Counter[ChainPart]:
+    """Add up parts that end in processes of one name, which ended before they were followed.
+
+    A server may start one for each request.
+    """
+    pids: dict[tuple[ChainThread, ...], set[int]] = defaultdict(set)
+    for part in found:
+        if _ends_not_followed(part):
+            pids[_as_several(part.threads)].add(part.threads[-1].pid)
+    added: Counter[ChainPart] = Counter()
+    for each, ns in found.items():
+        part = each
+        if _ends_not_followed(part) and len(pids[_as_several(part.threads)]) > 1:
+            part = replace(part, threads=_as_several(part.threads))
+        added[part] += ns
+    return added
+
+
+def _as_several(threads: tuple[ChainThread, ...]) -> tuple[ChainThread, ...]:
+    return (*threads[:-1], ChainThread(0, 0, threads[-1].name))
+
+
+def _ends_not_followed(part: ChainPart) -> bool:
+    is_known = len(part.threads) > 1 and part.threads[-1].pid == part.threads[-1].tid
+    return is_known and part.gap == "not_followed"
 
 
 def _by_process(parts: list[tuple[ChainPart, int]]) -> list[tuple[ChainPart, int]]:
