@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.processes import ranked
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.model import (
+    ChainPart,
     Finding,
     LockWait,
     Sample,
@@ -13,6 +14,7 @@ from kernel_delay.model import (
     Target,
     TaskTimes,
     Thread,
+    WaitChain,
     Waker,
 )
 from kernel_delay.reporters import text
@@ -110,6 +112,16 @@ def test_nothing_kept_stands_above_no_long_wait(reason: str, syscall: str, ms: i
         said += f" To see whom it waits for: kernel-delay -p {PID} --chains"
     assert first_line(judged).endswith(said)
     assert not any(not finding.remark for finding in judged.verdict)
+
+
+def test_poll_whose_chain_says_nothing_is_shown_by_where() -> None:
+    """As one of connections to two servers, of which one is stopped."""
+    thread = asleep(PID, "app", slept("poll", 500, "poll"))
+    chain = WaitChain(500 * MS, (ChainPart((), "unknown", 500 * MS),))
+    judged = sample(replace(thread, chain=chain))
+    assert first_line(judged).endswith(
+        f" To see what it waits for now: kernel-delay where -p {PID}"
+    )
 
 
 def test_a_short_sleep_is_no_remark() -> None:

@@ -258,8 +258,11 @@ def _say(case: Case, wait: Wait) -> Statement:
 def look_for_whom(sample: Sample, thread: Thread) -> str | None:
     """Advise what may show whom the main thread of one process waits for."""
     is_main = thread.tid == sample.target.pid and sample.processes == 1
-    if thread.chain is not None or not is_main or sample.round is not None:
+    if not is_main or sample.round is not None:
         return None
+    if thread.chain is not None:
+        # That has all other ends, also of a poll of several, and who of these is stopped.
+        return f"To see what it waits for now: kernel-delay where -p {sample.target.pid}"
     return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
 
 
