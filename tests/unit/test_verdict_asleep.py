@@ -129,6 +129,16 @@ def test_a_short_sleep_is_no_remark() -> None:
     assert judged.verdict == ()
 
 
+def test_call_that_has_nearly_all_of_it_is_named_alone() -> None:
+    """As of a client that pauses between requests to a fast server."""
+    timer = Waker("hard_irq", 0, 0, "", 5, 480 * MS)
+    packet = Waker("soft_irq", 0, 0, "", 5, 8 * MS)
+    pauses = slept("clock", 480, "clock_nanosleep", timer)
+    judged = sample(asleep(PID, "app", pauses, slept("socket_receive", 8, "recvfrom", packet)))
+    assert "app (27090) slept mostly in clock_nanosleep for 488.0 ms" in remark(judged).text
+    assert " Its own timer woke it. " in remark(judged).text
+
+
 def test_who_woke_it_is_named() -> None:
     timer = Waker("hard_irq", 0, 0, "", 5, 500 * MS)
     judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer)))

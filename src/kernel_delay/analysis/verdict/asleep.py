@@ -84,7 +84,10 @@ def _say_asleep(case: Case) -> Statement:
     unknown = work_unknown(sample, thread, in_futex=_is_in_futex(slept))
     others = _others(case)
     in_futex = [other for other in case.others if _is_in_futex(_sleeps(other))]
-    where, lengths = _where(slept), ""
+    # What is said of one call that has nearly all of it is not of the others.
+    main = next(iter(parts.values())) if len(parts) == 1 else slept
+    mostly = " mostly" if len(main) < len(slept) else ""
+    where, lengths = f"{mostly}{_where(main)}", ""
     if len(parts) == _SAID_AT_ONCE:
         where = f" {_lengths(parts)}, in all"
     elif len(parts) > 1:
@@ -96,7 +99,7 @@ def _say_asleep(case: Case) -> Statement:
         {"waits": sum(sleep.count for sleep in slept)},
         (
             *([lengths] if lengths else []),
-            *_woken_by_part(sample, slept, parts),
+            *_woken_by_part(sample, main, parts),
             *_unserved(parts),
             *unknown,
             *others,
