@@ -146,6 +146,13 @@ def test_kernel_delay_that_took_the_cpu_is_named_so() -> None:
     assert finding.advice == "Start kernel-delay on another CPU (taskset -c) or with nice -n 19."
 
 
+def test_kernel_delay_that_hardly_ran_is_not_named() -> None:
+    threads = tuple(CpuTaker(tid, "kernel-delay", 3, MS // 10, 80, is_tool=True) for tid in (4, 5))
+    other = CpuTaker(77, "stress", 9, 290 * MS, 77)
+    finding = found("cpu_contention", sample(replace(STARVED, cpu_taken_by=(other, *threads))))
+    assert "kernel-delay itself" not in finding.text
+
+
 def test_kernel_delay_that_reports_calls_is_to_report_fewer() -> None:
     itself = CpuTaker(80, "kernel-delay", 3, 240 * MS, 80, is_tool=True)
     starved = replace(sample(replace(STARVED, cpu_taken_by=(itself,))), syscall_events=())

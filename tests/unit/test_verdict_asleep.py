@@ -151,6 +151,14 @@ def test_who_woke_it_is_named() -> None:
     assert " helper (5) of the same process ended 40 % of that time. " in remark(judged).text
 
 
+def test_threads_that_woke_it_once_each_are_counted() -> None:
+    wakers = [Waker("thread", tid, 77, "client", 1, 20 * MS) for tid in (5, 6, 7)]
+    timer = Waker("hard_irq", 0, 0, "", 5, 400 * MS)
+    judged = sample(asleep(PID, "app", slept("poll", 500, "poll", timer, *wakers)))
+    said = " 3 threads woke it, once each: client (5) of process 77 is one of them. "
+    assert said in remark(judged).text
+
+
 def test_thread_that_woke_it_last_is_named() -> None:
     own = Waker("thread", 5, PID, "helper", 5, 200 * MS)
     last = Waker("thread", 6, 77, "client", 1, 20 * MS, woke_last=True)

@@ -90,7 +90,8 @@ def named_takers(sample: Sample, takers: Sequence[CpuTaker], ready_ns: int) -> t
         singly = [taker for taker in tasks if taker.ns >= least_ns]
         ns = sum(taker.ns for taker in tasks)
         rest_ns = ns - sum(taker.ns for taker in singly)
-        is_crowd = len(singly) > NAMED_SINGLY or rest_ns >= least_ns or is_tool
+        is_crowd = len(singly) > NAMED_SINGLY or rest_ns >= least_ns
+        is_crowd = is_crowd or (is_tool and ns >= least_ns)
         if is_crowd and len(tasks) > 1:
             worst = max(tasks, key=lambda each: each.ns)
             found.append(Takers(worst, len(tasks), ns, own))
