@@ -103,6 +103,20 @@ def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None
     assert "for 500.0 ms" in finding(*parts).sentence
 
 
+def test_frozen_root_has_the_command_that_thaws_it() -> None:
+    frozen = ChainPart((SERVER, ROOT), "frozen", 500 * MS, cgroup="/cg/a b")
+    advice = finding(frozen).advice
+    assert advice is not None
+    assert "echo 0 >'/cg/a b'/cgroup.freeze" in advice
+    assert "its cgroup" in (finding(replace(frozen, cgroup=None)).advice or "")
+
+
+def test_stopper_of_another_process_has_its_name() -> None:
+    worker = ChainThread(71, 70, "worker", process="tool")
+    part = ChainPart((ROOT,), "stopped", 500 * MS, by=worker)
+    assert "was stopped by worker (71) of tool (70) while" in finding(part).sentence
+
+
 def test_a_traced_root_is_not_to_be_resumed_by_a_signal() -> None:
     gdb = ChainThread(9, 9, "gdb")
     part = ChainPart((SERVER, ROOT), "stopped", 500 * MS, by=gdb)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict.formatting import length, listed
+from kernel_delay.analysis.verdict.formatting import chain_thread, length, listed
 from kernel_delay.analysis.verdict.rule import Case
 from kernel_delay.analysis.verdict.wait_reasons import PHRASES
 from kernel_delay.model import ChainPart, ChainState, ChainThread, Sample, SleepReason, Thread
@@ -135,7 +135,7 @@ def activity(part: ChainPart) -> str:
 
 
 def _state(part: ChainPart) -> str:
-    by = f"{part.by.name} ({part.by.tid})" if part.by is not None else None
+    by = chain_thread(part.by) if part.by is not None else None
     if part.state == "throttled":
         return f"was throttled by the quota of {part.cgroup}" if part.cgroup else "was throttled"
     if part.state == "frozen":

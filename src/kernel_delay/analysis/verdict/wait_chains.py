@@ -1,5 +1,6 @@
 """The rules on wait chains: what the thread at their root did, and that a server had no request."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -64,7 +65,6 @@ _WHO: dict[ChainState, Who] = {
 
 _ADVICE: dict[ChainState, str] = {
     "stopped": "To resume it: kill -CONT {pid}",
-    "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
 
@@ -152,6 +152,8 @@ def _say(case: Case) -> Statement:
     if main.state == "blocked" and main.reason == "clock":
         look_at = None
     advice: str | None = _ADVICE.get(main.state, look_at)
+    if main.state == "frozen":
+        advice = _thaw(main.cgroup)
     if main.traced:
         advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
@@ -170,12 +172,20 @@ def _say(case: Case) -> Statement:
             "waited_ns": thread.chain.ns,
         },
         (*_chain(case.sample, thread, main), *_further(case.sample, thread, parts), *work),
-        advice and advice.format(pid=root.pid),
+        advice and advice.replace("{pid}", str(root.pid)),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
         ),
         is_wanted=is_wanted,
     )
+
+
+def _thaw(cgroup: str | None) -> str:
+    """Advise how: which version the cgroup is of, its folder does not say."""
+    if cgroup is None:
+        return "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1."
+    folder = shlex.quote(cgroup)
+    return f"Thaw it: echo 0 >{folder}/cgroup.freeze (v1: echo THAWED >{folder}/freezer.state)"
 
 
 def work_of(sample: Sample, thread: Thread, *, is_wanted: bool) -> tuple[str, ...]:

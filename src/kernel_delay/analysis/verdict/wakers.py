@@ -71,8 +71,8 @@ def most_frequent_waker(
         return None
     (comm, tid, pid), count = max(counts.items(), key=lambda each: (each[1], -each[0][1]))
     if count == 1 and len(counts) > 1:
-        who = f"{comm} ({tid}){_of_process(sample, pid, tid)}"
-        return tid, f"{len(counts):,} threads woke it{where}, once each: {who} is one of them."
+        one = f"{comm} ({tid}){_of_process(sample, pid, tid)}"
+        return tid, f"{len(counts):,} threads woke it{where}, once each: {one} is one of them."
     often = "once" if count == 1 else f"{count:,} times"
     most = " most often" if len(counts) > 1 else ""
     return tid, f"{comm} ({tid}){_of_process(sample, pid, tid)} woke it{where}{most}, {often}."
