@@ -17,7 +17,7 @@ from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
-from kernel_delay.host.open_files.tcp_turns import Turn
+from kernel_delay.host.open_files.tcp_info import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import children_of
 from kernel_delay.loader._records import lib as session

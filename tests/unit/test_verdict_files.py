@@ -56,6 +56,34 @@ def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
     assert "--chains" in finding.advice
 
 
+@pytest.mark.parametrize(
+    ("held_back", "said"),
+    [
+        (
+            {"held_back": 100},
+            "The kernel held back 100 bytes that it sent (Nagle). That lasts until server (4240)"
+            " acknowledges earlier ones, which can take 40 ms.",
+        ),
+        (
+            {"peer_held_back": 50},
+            "The kernel held back 50 bytes that server (4240) sent (Nagle). That lasts until it"
+            " acknowledges",
+        ),
+    ],
+)
+def test_held_back_bytes_have_their_remedy(held_back: dict[str, int], said: str) -> None:
+    finding = found(waited(replace(TCP, **held_back)), sent=4)
+    assert said in finding.text
+    assert finding.who == "program"
+    assert finding.advice is not None
+    assert finding.advice.startswith("Set TCP_NODELAY")
+
+
+def test_stopped_server_is_more_than_what_is_held_back() -> None:
+    stopped = replace(TCP, peers=(replace(SERVER, stopped=True),), held_back=100)
+    assert found(waited(stopped), sent=4).advice == "To resume it: kill -CONT 4240"
+
+
 @pytest.mark.parametrize("sent", [0, 1])
 def test_client_that_sent_little_may_have_no_work(sent: int) -> None:
     finding = found(waited(TCP), sent=sent)

@@ -97,7 +97,7 @@ def with_files(
     files = find_files(
         {key: (asked[key][1], asked[key][2].reason) for key in longest}, unix_sockets, wakers
     )
-    files = with_states(files)
+    files = with_states(files, unix_sockets)
     files |= {key: seen[key] for key in longest if key in seen and not _is_whole(files.get(key))}
     return [(process, _named(process, thread, files)) for process, thread in threads]
 
@@ -126,16 +126,20 @@ def find_files(
     return {key: _with_peers(key, each, held) for key, each in found.items()}
 
 
-def with_states(files: Mapping[FileKey, SleepFile]) -> dict[FileKey, SleepFile]:
+def with_states(
+    files: Mapping[FileKey, SleepFile], unix_sockets: UnixSockets
+) -> dict[FileKey, SleepFile]:
     """Return the files with what those that have the other ends do: are they frozen, or asleep?
 
-    Whoever is held comes first. Of sockets that one process alone has, it is whether that sleeps.
+    Whoever is held comes first. Of sockets that one process alone has, it is whether that sleeps;
+    of TCP connections, what the kernel holds back.
     """
     peers = {peer.pid for file in files.values() for peer in file.peers}
     freezers = read_freezers(peers) if peers else {}
     found: dict[FileKey, SleepFile] = {}
     are_asleep: dict[int, bool] = {}
-    for key, file in files.items():
+    for key, each in files.items():
+        file = _with_held_back(each, unix_sockets)
         frozen = [replace(peer, freezers=freezers[peer.pid]) for peer in file.peers]
         found[key] = replace(file, peers=tuple(sorted(frozen, key=lambda peer: not peer.is_held)))
         if file.kind not in _SOCKETS or len(frozen) != 1:
@@ -146,6 +150,20 @@ def with_states(files: Mapping[FileKey, SleepFile]) -> dict[FileKey, SleepFile]:
         if are_asleep.get(peer.pid):
             found[key] = replace(file, peers=(replace(peer, asleep=True),))
     return found
+
+
+def _with_held_back(file: SleepFile, unix_sockets: UnixSockets) -> SleepFile:
+    if file.kind != "tcp" or file.peer_address is None:
+        return file
+    # Most threads wait on no such connection.
+    from kernel_delay.host.open_files.tcp_info import held_back
+
+    other = replace(file, name=file.peer_address, peer_address=file.name, inode=0)
+    return replace(
+        file,
+        held_back=held_back(unix_sockets.ask, file),
+        peer_held_back=held_back(unix_sockets.ask, other),
+    )
 
 
 def _key(process: int, sleep: Sleep, file: SleepFile) -> FileKey:

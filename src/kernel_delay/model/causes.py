@@ -143,6 +143,9 @@ class SleepFile(Struct, frozen=True, gc=False):
         more_peers: There may be further ones.
         is_client: The process connected to the other end, which accepted. False: it did not, or
             that is not known.
+        held_back: Bytes that the process sent on a TCP connection, and that the kernel held back
+            then: they are few, and the other end had not acknowledged earlier ones.
+        peer_held_back: The same of what the other end sent.
     """
 
     fd: int
@@ -153,6 +156,8 @@ class SleepFile(Struct, frozen=True, gc=False):
     peers: tuple[FilePeer, ...] = ()
     more_peers: bool = False
     is_client: bool = False
+    held_back: int = 0
+    peer_held_back: int = 0
 
 
 class Sleep(Struct, frozen=True, gc=False):

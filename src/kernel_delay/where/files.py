@@ -74,6 +74,10 @@ class Files:
         if file.kind == "pipe":
             end = "reader" if descriptor.key.writes else "writer"
         behind = f"; {end}: {_named(file)}" if file.peers else ""
+        if file.held_back or file.peer_held_back:
+            whose = "it" if file.held_back else "the peer"
+            count = file.held_back or file.peer_held_back
+            behind += f"; {count:,} bytes that {whose} sent are held back (Nagle's algorithm)"
         if file.kind == "pipe" and not file.peers:
             behind = f" whose {end} is not known"
         return f"fd {descriptor.fd} ({self._words(file)}{behind})"

@@ -99,7 +99,7 @@ def _files(
         for descriptor in each.waited.descriptors
         if descriptor.key is not None
     }
-    return with_states(find_files(asked, unix_sockets, found)) if asked else {}
+    return with_states(find_files(asked, unix_sockets, found), unix_sockets) if asked else {}
 
 
 def _look_until_still(

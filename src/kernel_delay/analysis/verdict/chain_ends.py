@@ -30,6 +30,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     way,
     work_of,
 )
+from kernel_delay.analysis.verdict.wait_reasons import NO_DELAY, main_file
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
 # Its own waits may show more.
@@ -99,6 +100,10 @@ def _say(case: Case) -> Statement:
     is_wanted = is_surely_wanted(sample, thread)
     work = work_of(sample, thread, is_wanted=is_wanted)
     advice = lock_advice_by(end.name, end.title)
+    file = main_file(thread.sleeps)
+    held_back = tuple(file.holding_back(sample)) if file is not None else ()
+    if held_back:
+        advice = NO_DELAY
     if advice is None and not (end.pid or end.tid):
         # Of several processes the last hop but one is their parent, or asked them.
         advice = _LOOK_AT_CHILDREN.format(pid=threads[-2].pid)
@@ -114,7 +119,13 @@ def _say(case: Case) -> Statement:
             "hops": len(threads),
             "waited_ns": thread.chain.ns,
         },
-        (*_end(parts, end), *_held(sample, held), *way(sample, thread, threads), *work),
+        (
+            *_end(parts, end),
+            *held_back,
+            *_held(sample, held),
+            *way(sample, thread, threads),
+            *work,
+        ),
         advice,
         explains=frozenset(
             each for other in (thread, *case.others) for each in explained_waits(other)

@@ -117,6 +117,8 @@ WANTED: frozenset[SleepReason] = frozenset(
 ADVICE = {wait.reason: wait.advice for wait in WAITS}
 
 
+NO_DELAY = "Set TCP_NODELAY where that is sent, or send each message with one call."
+
 # A file is the one that a thread waited on if it did so for that part of the sleep.
 SURE_SHARE = 0.9
 
@@ -202,9 +204,25 @@ class MainFile(Struct, frozen=True):
             slept = "slept at the end, in polls, futexes or accept"
             yield f"All threads of {_named(self.peer)} {slept}: it had nothing to send, or waited."
 
+        yield from self.holding_back(sample)
+
+    def holding_back(self, sample: Sample) -> Iterator[str]:
+        """What the kernel held back at the end, as sentences."""
+        if self.held_back:
+            other = self._other_end(sample) or "the other end"
+            sender, receiver = ("it", other) if self.file.held_back else (other, "it")
+            yield f"The kernel held back {self.held_back:,} bytes that {sender} sent (Nagle)."
+            yield f"That lasts until {receiver} acknowledges earlier ones, which can take 40 ms."
+
+    @property
+    def held_back(self) -> int:
+        """How many bytes the kernel held back, that the thread waited for in the end."""
+        return 0 if self.writes else self.file.held_back or self.file.peer_held_back
+
     def evidence(self) -> dict[str, int]:
         """What it adds to a finding's."""
-        return {"peer_pid": self.peer.pid} if self.peer is not None else {}
+        held_back = {"held_back": self.held_back} if self.held_back else {}
+        return held_back | ({"peer_pid": self.peer.pid} if self.peer is not None else {})
 
     def requests(self, thread: Thread, waits: int) -> str | None:
         """Say that the thread sent about one request for each wait for an answer, if it did."""
@@ -225,13 +243,12 @@ class MainFile(Struct, frozen=True):
         if self.file.is_client and who == "program":
             # A poll of one connection is no choice among several.
             who = "other-process"
-        if self.peer is None or self.peer.pid == sample.target.pid:
-            return who, advice
-        if self.peer.stopped:
+        is_other = self.peer is not None and self.peer.pid != sample.target.pid
+        if self.peer is not None and is_other and self.peer.stopped:
             return "person", f"To resume it: kill -CONT {self.peer.pid}"
-        if self.peer.freezers:
+        if self.peer is not None and is_other and self.peer.freezers:
             return "person", thaw(self.peer.freezers)
-        return who, advice
+        return ("program", NO_DELAY) if self.held_back else (who, advice)
 
     def _object(self, sample: Sample, reason: SleepReason) -> str | None:
         name = _NAMES.get(self.file.kind)

@@ -24,7 +24,7 @@ from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
 from kernel_delay.host.open_files import EPOLLS, End, holders, watched_now
 from kernel_delay.host.open_files.fuse import fuse_server
-from kernel_delay.host.open_files.tcp_turns import turn
+from kernel_delay.host.open_files.tcp_info import turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.syscalls import syscall_name

@@ -1,4 +1,4 @@
-"""Whose turn it is on a TCP connection: tcp_info of tcp(7), by the kernel's sock_diag(7)."""
+"""What the kernel knows of a TCP connection: tcp_info of tcp(7), by sock_diag(7)."""
 
 import ipaddress
 import struct
@@ -32,6 +32,9 @@ ALL_STATES = 0xFFFFFFFF
 # in ms ago; tcpi_data_segs_in, tcpi_data_segs_out.
 _LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _END = 44, 52, 152, 160
 
+# There: tcpi_snd_mss, tcpi_unacked, tcpi_snd_cwnd and tcpi_notsent_bytes.
+_MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT = 16, 24, 80, 144
+
 # Who got more segments of data than that and never sent any takes what it gets, as a log's receiver
 # does. Who connects for a single request has not sent more.
 MOST_UNANSWERED = 16
@@ -49,6 +52,31 @@ def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
         ask: Asks the kernel, as UnixSockets.ask() does.
         file: The socket, with the addresses of both ends.
     """
+    info = _info(ask, file)
+    return _turn(info) if info is not None else None
+
+
+def held_back(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int:
+    """Return how many bytes the kernel holds back that a process sent; 0 if none, or not known.
+
+    They are less than a segment, and the other end has not acknowledged earlier ones: Nagle's
+    algorithm, RFC 896 (net/ipv4/tcp_output.c:tcp_nagle_check(), 5.14 to 6.18). An end that waits
+    for more before it answers delays its acknowledgement too: RFC 1122, 4.2.3.2.
+
+    Args:
+        ask: Asks the kernel, as UnixSockets.ask() does.
+        file: The socket, with the addresses of both ends. Inode 0: whichever has these.
+    """
+    info = _info(ask, file)
+    if info is None:
+        return 0
+    places = (_MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT)
+    segment, unacknowledged, window, waiting = (_word(info, at) for at in places)
+    is_small = 0 < waiting < segment
+    return waiting if is_small and 0 < unacknowledged < window else 0
+
+
+def _info(ask: Callable[[bytes], bytes | None], file: SleepFile) -> bytes | None:
     try:
         source, destination = _address(file.name), _address(file.peer_address or "")
     except ValueError:
@@ -68,27 +96,30 @@ def _address(text: str) -> tuple[bytes, bytes]:
     return ipaddress.ip_address(host.strip("[]")).packed, int(port).to_bytes(2)
 
 
-def parsed(answer: bytes, inode: int) -> Turn | None:
-    """Return what an answer says of the socket of that inode; None if it is of another."""
+def parsed(answer: bytes, inode: int) -> bytes | None:
+    """Return the struct tcp_info of the socket of that inode; None if an answer is of another."""
     if len(answer) < HEADER.size + MESSAGE.size:
         return None
     end = HEADER.size + MESSAGE.size
     head: tuple[int, ...] = HEADER.unpack_from(answer)
     length, kind, *_ = head
     found = int.from_bytes(answer[end - 4 : end], sys.byteorder)
-    if kind != SOCK_DIAG_BY_FAMILY or found != inode & 0xFFFFFFFF:
+    if kind != SOCK_DIAG_BY_FAMILY or (inode and found != inode & 0xFFFFFFFF):
         return None
     for attribute, info in attributes(answer[end:length]):
         if attribute == INET_DIAG_INFO and len(info) >= _END:
-            return _turn(info)
+            return info
     return None
 
 
 def _turn(info: bytes) -> Turn | None:
     places = (_LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _SEGMENTS + 4)
-    words = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in places)
-    sent_ms, received_ms, received, sent = words
+    sent_ms, received_ms, received, sent = (_word(info, at) for at in places)
     if received and (not sent or received_ms < sent_ms):
         return "own"
     answers = sent_ms < received_ms if received else 0 < sent <= MOST_UNANSWERED
     return "other" if answers else None
+
+
+def _word(info: bytes, at: int) -> int:
+    return int.from_bytes(info[at : at + 4], sys.byteorder)

@@ -1,4 +1,4 @@
-"""Whose turn it is on a TCP connection, by the kernel's own counts."""
+"""Whose turn it is on a TCP connection, and what is held back, by the kernel's own counts."""
 
 import os
 import socket
@@ -7,10 +7,12 @@ from contextlib import closing
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
-from kernel_delay.host.open_files.tcp_turns import MOST_UNANSWERED, turn
+from kernel_delay.host.open_files.tcp_info import MOST_UNANSWERED, held_back, turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import SleepFile
+from tests.workload import wait_until
 
 
 class Ends(NamedTuple):
@@ -93,3 +95,24 @@ def test_socket_that_is_not_there_has_no_turn(ends: Ends) -> None:
         )
         assert turn(sockets.ask, SleepFile(3, file.inode, "tcp", "", None)) is None
     assert turn(lambda request: None, file) is None
+
+
+def test_small_parts_are_held_back_until_others_are_acknowledged(ends: Ends) -> None:
+    """An end that delays its acknowledgements, as one that answers does, does so for 40 ms."""
+    ends.server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    client, server = map(file_of, ends)
+    with closing(UnixSockets()) as sockets:
+
+        def holds_back(file: SleepFile) -> bool:
+            ends.client.send(b"head")
+            ends.client.send(b"body")
+            return held_back(sockets.ask, file) > 0
+
+        assert held_back(sockets.ask, client) == 0
+        wait_until(lambda: holds_back(client))
+        # Of the other end the addresses alone are known.
+        wait_until(lambda: holds_back(replace(client, inode=0)))
+        assert held_back(sockets.ask, server) == 0
+        ends.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wait_until(lambda: held_back(sockets.ask, client) == 0)
+        assert not holds_back(client)
