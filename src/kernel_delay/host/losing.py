@@ -16,7 +16,7 @@ INTERVAL_NS = 200_000_000
 MOST_THREADS = 20_000
 """Of more the first are looked at: each takes two files, twice."""
 
-LEAST_SHARE = 0.05
+LOSS_SHARE = 0.05
 """Of the interval: who lost less is not worth a line."""
 
 UNINTERRUPTIBLE = "D"
@@ -87,7 +87,7 @@ def losing_processes(known: Container[int] = ()) -> Survey:
     for pid, threads in after.items():
         throttled_ns = max(0, throttled_after.get(pid, 0) - throttled.get(pid, 0))
         loss = lost(pid, before.get(pid, {}), threads, throttled_ns, interval_ns)
-        if loss.lost_ns(interval_ns) >= LEAST_SHARE * interval_ns:
+        if loss.lost_ns(interval_ns) >= LOSS_SHARE * interval_ns:
             found.append(loss)
     found.sort(key=lambda loss: (-loss.lost_ns(interval_ns), loss.pid))
     return Survey(interval_ns, tuple(found))

@@ -16,7 +16,7 @@ HEADING = (
     f"{'THREADS':12} {'FIGURE':20} {'BEFORE':>9} {'AFTER':>9} {'CHANGE':>8} {'OF A ROUND':>15}"
 )
 
-LEAST_SHARE = 0.01
+CHANGE_SHARE = 0.01
 """What differs by less of a round is shown with --all only."""
 
 
@@ -54,7 +54,7 @@ def few_remark(comparison: Comparison) -> Iterator[str]:
 
 def _is_reported(change: Change) -> bool:
     # Of one round a share says nothing that the lengths don't.
-    return change.matters >= LEAST_SHARE and change.name.endswith((".round", "round.mean"))
+    return change.matters >= CHANGE_SHARE and change.name.endswith((".round", "round.mean"))
 
 
 def _line(change: Change, comparison: Comparison) -> str:

@@ -21,9 +21,9 @@ from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE
 from kernel_delay.analysis.verdict.wait_chains import (
-    LEAST_SHARE,
     LOOK_AT,
     LOOK_AT_CODE,
+    ROOT_SHARE,
     calls_of,
     explained_waits,
     is_surely_wanted,
@@ -68,7 +68,7 @@ def _parts(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
         return ()
     awaited = awaited_parts(sample, thread)
     ends = [part for part in awaited if part.threads and part.gap is not None]
-    least_ns = LEAST_SHARE * thread.chain.ns
+    least_ns = ROOT_SHARE * thread.chain.ns
     parts = of_main_process(sample, ends, least_ns)
     return sorted(parts, key=lambda part: -part.ns) if sum_ns(parts) >= least_ns else ()
 

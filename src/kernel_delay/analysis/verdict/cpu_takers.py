@@ -182,7 +182,7 @@ INTERRUPTS = Rule(
 
 
 # From there on it changes what it measures.
-LEAST_SHARE = 0.05
+OWN_COST_SHARE = 0.05
 
 REPORT_LESS = "With -s DURATION_NS only longer calls are reported."
 
@@ -205,7 +205,7 @@ def _say_cost(case: Case) -> Statement:
 OWN_COST = Rule(
     name="own_cost",
     of_sleepers=False,
-    least_share=LEAST_SHARE,
+    least_share=OWN_COST_SHARE,
     lost_ns=_tool_ns,
     say=_say_cost,
     measures="Time in kernel-delay's own program, which reports system calls as events and"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length
 from kernel_delay.model import Finding, Sample, SyscallStats, Thread
 
-LEAST_SHARE = 0.1
+GAIN_SHARE = 0.1
 """Of an interval: a smaller gain gets no sentence."""
 
 # So much of the rest may have been for others before there is no most.
@@ -56,7 +56,7 @@ def with_gains(sample: Sample, findings: Sequence[Finding]) -> Sequence[Finding]
         rest_ns = _rest_ns(sample, thread, finding)
         is_known = (finding.without_least_ns, finding.without_most_ns) != (None, None)
         if rest_ns is not None and is_known:
-            if rest_ns <= (1 - LEAST_SHARE) * sample.window.duration_ns:
+            if rest_ns <= (1 - GAIN_SHARE) * sample.window.duration_ns:
                 gained[place] = _with_sentence(sample, finding)
             break
     return gained

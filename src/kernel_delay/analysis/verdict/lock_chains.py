@@ -25,7 +25,7 @@ from kernel_delay.model import (
 )
 
 # An owner's state is named if it surely makes up so much of a wait.
-LEAST_SHARE = 0.5
+OWNER_SHARE = 0.5
 
 # A part that makes up so much of a sum over the window is taken for all of it.
 SURE_SHARE = 0.9
@@ -81,10 +81,10 @@ def waker_story(sample: Sample, tid: int, waited_ns: int) -> tuple[str, ...]:
 def _seen(sample: Sample, owner: Thread, wait: LockWait, locks: Locks) -> Link | None:
     """What the owner did in the waits that it ended, if these are most of the time."""
     seen = wait.owner
-    if seen is None or seen.known_ns < LEAST_SHARE * wait.ns:
+    if seen is None or seen.known_ns < OWNER_SHARE * wait.ns:
         return None
     activity = max(_seen_activities(sample, owner, seen, locks), key=lambda each: each.ns)
-    if activity.ns < LEAST_SHARE * seen.known_ns:
+    if activity.ns < OWNER_SHARE * seen.known_ns:
         return None
     part = share(activity.ns, seen.known_ns)
     return _with_next(sample, owner, activity, _link(owner, activity, part), locks)
@@ -130,7 +130,7 @@ def _inferred(
     if activity is None:
         return None
     overlap_ns = wait.ns + activity.ns - sample.window.duration_ns
-    if overlap_ns < LEAST_SHARE * wait.ns:
+    if overlap_ns < OWNER_SHARE * wait.ns:
         return None
     part = share(min(overlap_ns, wait.ns), wait.ns)
     if activity.ns < sample.window.duration_ns:
@@ -223,7 +223,7 @@ def _starved(sample: Sample, owner: Thread, ready_ns: int) -> Activity:
     all_takers = named_takers(sample, owner.cpu_taken_by, owner.time.ready_ns)
     takers = [each for each in all_takers if each.worst.tid][:MOST_TAKERS]
     others_ns = owner.time.ready_ns - ready_ns
-    if not takers or sum(each.ns for each in takers) - others_ns < LEAST_SHARE * ready_ns:
+    if not takers or sum(each.ns for each in takers) - others_ns < OWNER_SHARE * ready_ns:
         return Activity(ready_ns, "had no CPU itself", rules)
     ran = listed([each.named(whose=False) for each in takers])
     advice = cpu_advice(sample, owner, takers[0].worst)

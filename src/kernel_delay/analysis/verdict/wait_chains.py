@@ -38,7 +38,7 @@ from kernel_delay.model import (
 )
 
 # One root is named if it is that of so much of all waits.
-LEAST_SHARE = 0.5
+ROOT_SHARE = 0.5
 
 IDLENESS_COUNTS = f"Where the thread may have been idle, it counts from {100 * IDLE_SHARE:g} % on."
 
@@ -88,7 +88,7 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
         return ()
     awaited = awaited_parts(sample, thread)
     known = [part for part in awaited if part.threads and part.state != "unknown"]
-    least_ns = LEAST_SHARE * thread.chain.ns
+    least_ns = ROOT_SHARE * thread.chain.ns
     parts = of_main_process(sample, known, least_ns)
     if sum_ns(parts) < least_ns:
         return ()

@@ -123,7 +123,7 @@ NO_DELAY = "Set TCP_NODELAY where that is sent, or send each message with one ca
 SURE_SHARE = 0.9
 
 # From that part on it is named beside.
-LEAST_SHARE = 0.5
+FILE_SHARE = 0.5
 
 # A sentence has no room for more of a path: its end says which it is.
 PATH_WIDTH = 60
@@ -314,7 +314,7 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
             longest[key] = sleep
     slept_ns = sum(sleep.ns for sleep in slept)
     most = max(ns_of, key=lambda each: ns_of[each], default=None)
-    if most is None or ns_of[most] < LEAST_SHARE * slept_ns:
+    if most is None or ns_of[most] < FILE_SHARE * slept_ns:
         return None
     sleep = longest[most]
     assert sleep.file is not None

@@ -8,7 +8,7 @@ from kernel_delay.analysis.verdict.formatting import share
 from kernel_delay.model import Sample, Sleep, Waker
 
 # From so much of the sleep on its waker is named: interrupts or timeouts ended the rest.
-LEAST_SHARE = 0.25
+ENDED_SHARE = 0.25
 
 # Of so much of a sleep it is known who ended it, or else there may have been more of them.
 ALL_SHARE = 0.9
@@ -110,7 +110,7 @@ def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
         if waker.kind == "thread" and waker.tid:
             of_name.setdefault(waker.comm, []).append(waker)
     comm = max(of_name, key=lambda name: sum(waker.ns for waker in of_name[name]), default=None)
-    if comm is None or sum(waker.ns for waker in of_name[comm]) < LEAST_SHARE * all_ns:
+    if comm is None or sum(waker.ns for waker in of_name[comm]) < ENDED_SHARE * all_ns:
         return None
     ns_of: dict[int, int] = {}
     for waker in of_name[comm]:

@@ -38,7 +38,7 @@ ITERATION_CAUSES: Mapping[IterationCause, str] = MappingProxyType(
 """What the cause of a suspicious iteration is called."""
 
 # Another class of threads, or stall, is worth a sentence from so much of the longest on.
-LEAST_SHARE = 0.01
+SHOWN_SHARE = 0.01
 
 
 class Finding(Struct, frozen=True):
@@ -54,12 +54,12 @@ class Finding(Struct, frozen=True):
 
 def findings(survey: Survey) -> Iterator[Finding]:
     """Yield what is to be said, the class of threads with the longest rounds in all first."""
-    least_ms = LEAST_SHARE * max((group.length_ms for group in survey.groups), default=0)
+    least_ms = SHOWN_SHARE * max((group.length_ms for group in survey.groups), default=0)
     for group in survey.groups[:MOST_FINDINGS]:
         if group.length_ms >= least_ms:
             yield _of_group(group)
     for iterations in survey.iterations[:MOST_FINDINGS]:
-        if iterations.length_us >= LEAST_SHARE * survey.iterations[0].length_us:
+        if iterations.length_us >= SHOWN_SHARE * survey.iterations[0].length_us:
             yield _of_iterations(iterations)
     for stall in survey.stalls[:MOST_FINDINGS]:
         if stall.blocked_ms >= least_ms:
