@@ -9,7 +9,7 @@ import pytest
 
 from kernel_delay.cli import main
 from kernel_delay.commands.log.files import find
-from kernel_delay.commands.log.survey import Survey, survey
+from kernel_delay.commands.log.survey import LogSurvey, survey
 from lab.binaries import Binaries
 from tests import ovs_with_usdt
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
@@ -38,11 +38,11 @@ def log_of(rounds: LongRounds) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(rounds: LongRounds) -> Survey:
+def found(rounds: LongRounds) -> LogSurvey:
     return survey(find([str(log_of(rounds))]).logs, (), datetime.UTC)
 
 
-def test_each_line_is_a_round(rounds: LongRounds, found: Survey) -> None:
+def test_each_line_is_a_round(rounds: LongRounds, found: LogSurvey) -> None:
     lines = log_of(rounds).read_text().splitlines()
     assert found.all_rounds == sum("Unreasonably long" in line for line in lines)
     assert found.all_rounds >= 4
@@ -50,21 +50,21 @@ def test_each_line_is_a_round(rounds: LongRounds, found: Survey) -> None:
     assert (log.lines, log.losses.unread) == (len(lines), 0)
 
 
-def test_sleeps_are_off_the_cpu(found: Survey) -> None:
+def test_sleeps_are_off_the_cpu(found: LogSurvey) -> None:
     slept = [each for each in found.rounds if (each.usage.off_ms or 0) > LONG_MS - 50]
     assert len(slept) >= 2
     mostly = [each for each in slept if (each.usage.off_ms or 0) > each.usage.length_ms / 2]
     assert {each.cause for each in mostly} <= OFF_CPU
 
 
-def test_work_is_counted_as_work(found: Survey) -> None:
+def test_work_is_counted_as_work(found: LogSurvey) -> None:
     """On a busy machine the rounds are longer, and the work in them is as long."""
     ran = [(each.usage.user_ms or 0) + (each.usage.system_ms or 0) for each in found.rounds]
     assert sum(ms >= LONG_MS - 50 for ms in ran) >= 2
 
 
 def test_command_says_the_same(
-    rounds: LongRounds, found: Survey, capsys: pytest.CaptureFixture[str]
+    rounds: LongRounds, found: LogSurvey, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", "--json", str(log_of(rounds))]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -1,12 +1,12 @@
 """Surveys of a fleet for the tests of its page."""
 
-from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.fleet import Extent, FleetSurvey, LongRounds, Outlier, Peers
 
 MARCH_NS = 1_773_446_400_000_000_000
 """2026-03-14 00:00 UTC."""
 
 
-def survey_of(count: int, node: str = "node-{}", text: str = "had no CPU") -> Survey:
+def survey_of(count: int, node: str = "node-{}", text: str = "had no CPU") -> FleetSurvey:
     """A fleet of which so many differ, the first one most."""
     outliers = tuple(
         Outlier(
@@ -40,7 +40,7 @@ def survey_of(count: int, node: str = "node-{}", text: str = "had no CPU") -> Su
             node.format(3), "", "ovs-vswitchd", "main", "lock", 3, 1, 10**9, 10**9, 1, MARCH_NS
         ),
     )
-    return Survey(
+    return FleetSurvey(
         extent=Extent(500, 3, 500, 24_000, 3, MARCH_NS, MARCH_NS + 24 * 3600 * 10**9),
         outliers=outliers,
         all_outliers=count,

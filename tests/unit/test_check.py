@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.commands import check_kernel, check_report
-from kernel_delay.commands.check_findings import Finding, Inspection, can_capture
+from kernel_delay.commands.check_findings import CheckFinding, Inspection, can_capture
 from kernel_delay.commands.check_machine import MachineFacts, machine_findings
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
@@ -24,7 +24,7 @@ FREE = MachineFacts(
 ALL = int(FREE.cap_eff, 16)
 
 
-def missing(facts: MachineFacts) -> dict[str, Finding]:
+def missing(facts: MachineFacts) -> dict[str, CheckFinding]:
     return {finding.name: finding for finding in machine_findings(facts) if finding.state != "yes"}
 
 
@@ -101,10 +101,10 @@ def test_refused_programs_are_reported_as_a_capture_reports_them(
         raise refused
 
     monkeypatch.setattr(check_kernel, "Programs", refuse)
-    found, *parts = check_kernel._programs((Finding("BTF", "yes", needed=True),))
+    found, *parts = check_kernel._programs((CheckFinding("BTF", "yes", needed=True),))
     assert f"{found.detail}: {found.remedy}" == str(refused)
     assert {part.state for part in parts} == {"unknown"}
-    lacking, *parts = check_kernel._programs((Finding("BTF", "no", needed=True),))
+    lacking, *parts = check_kernel._programs((CheckFinding("BTF", "no", needed=True),))
     assert (lacking.state, lacking.detail) == ("unknown", "it takes BTF to try them")
     assert {part.state for part in parts} == {"unknown"}
 
@@ -130,10 +130,10 @@ def test_findings_are_lines_and_the_verdict_comes_last() -> None:
         schema="kernel-delay-check/1",
         kernel="6.1.0\x1b[31m x86_64",
         machine=machine,
-        features=(Finding("BTF", "yes", "/sys/kernel/btf/vmlinux", needed=True),),
+        features=(CheckFinding("BTF", "yes", "/sys/kernel/btf/vmlinux", needed=True),),
         target=ProcessTarget(7, "evil\nname", None),
         no_target=None,
-        process=(Finding("USDT probes", "yes", "13 in the binary"),),
+        process=(CheckFinding("USDT probes", "yes", "13 in the binary"),),
         can_capture=can_capture(machine),
     )
     assert all(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import RULES, judge
 from kernel_delay.cli import main
-from kernel_delay.fleet import Survey, database
+from kernel_delay.fleet import FleetSurvey, database
 from kernel_delay.fleet.database import QUERIES, survey, text_of
 from kernel_delay.fleet.export import HIVE_NULL, ParquetFiles
 from kernel_delay.fleet.parquet_files import find
@@ -64,7 +64,7 @@ def write(
         files.finish()
 
 
-def ask(*folders: Path) -> Survey:
+def ask(*folders: Path) -> FleetSurvey:
     """What there is to say of the folders."""
     return survey(find(folders), MOST_ROWS)
 

@@ -13,7 +13,7 @@ from kernel_delay.capture.rounds import iterations
 from kernel_delay.capture.rounds.iterations import KeptIterations
 from kernel_delay.capture.rounds.round_events import RoundEvents
 from kernel_delay.capture.rounds.sample import Sources
-from kernel_delay.capture.rounds.threads import Reading, Readings, ReportedThread
+from kernel_delay.capture.rounds.threads import Readings, ReportedThread, ThreadReading
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Lost, ProfiledStack, RelatedLine, Sample, ThreadRounds
@@ -48,8 +48,8 @@ def found(
     """What is made of lines, between readings of long before them and after them."""
     now_ns = int(lib.monotonic_ns())
     readings = Readings()
-    readings.add(Reading(now_ns - 60_000 * MS, before))
-    readings.add(Reading(now_ns, after))
+    readings.add(ThreadReading(now_ns - 60_000 * MS, before))
+    readings.add(ThreadReading(now_ns, after))
     source: Any = SimpleNamespace(
         take=lambda until_ns: None,
         of_round=lambda *window: events,

@@ -22,7 +22,7 @@ from kernel_delay.commands.log.files import Reader, find, in_order
 from kernel_delay.commands.log.findings import findings
 from kernel_delay.commands.log.lines import Line, Zone, parse
 from kernel_delay.commands.log.rounds import LongRound, Rounds
-from kernel_delay.commands.log.survey import Survey, class_of, program_of
+from kernel_delay.commands.log.survey import LogSurvey, class_of, program_of
 from tests.unit.quoted_logs import QUOTED, Quoted
 from tests.workload import HANGS_S
 
@@ -69,7 +69,7 @@ def write(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
-def read(*paths: Path, zone: datetime.tzinfo = UTC) -> Survey:
+def read(*paths: Path, zone: datetime.tzinfo = UTC) -> LogSurvey:
     found = find([str(path) for path in paths])
     return survey.survey(found.logs, found.left_out, zone)
 
@@ -506,7 +506,7 @@ def test_file_exchanged_after_the_listing_is_left(kind: str, tmp_path: Path) -> 
     else:
         path.symlink_to(outside)
     done = threading.Event()
-    surveys: list[Survey] = []
+    surveys: list[LogSurvey] = []
 
     def run() -> None:
         surveys.append(survey.survey(found.logs, found.left_out, UTC))

@@ -9,7 +9,7 @@ from kernel_delay.cli import main
 from kernel_delay.commands.options import target
 from kernel_delay.errors import NoInputError
 from kernel_delay.host import losing
-from kernel_delay.host.losing import Losing, Survey, Thread, lost
+from kernel_delay.host.losing import Losing, LossSurvey, Thread, lost
 from kernel_delay.host.target import process_ids
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.losing import render
@@ -43,7 +43,7 @@ def test_uninterruptible_sleep_counts_if_it_lasted() -> None:
     assert loss(Thread("S", 10, 5), Thread("D", 10, 5)).uninterruptible == 0
 
 
-SURVEY = Survey(
+SURVEY = LossSurvey(
     INTERVAL_NS,
     (
         Losing(4_194_303, "a_long_name\x1b", 1_600_000_000, 200, 12, 153_000_000),
@@ -61,11 +61,11 @@ def test_each_line_can_be_pasted_and_says_why() -> None:
 
 
 def test_nothing_lost_says_so() -> None:
-    assert "no process waited long" in render(Survey(INTERVAL_NS, ()), IN_A_PIPE)
+    assert "no process waited long" in render(LossSurvey(INTERVAL_NS, ()), IN_A_PIPE)
 
 
-@pytest.mark.parametrize("survey", [SURVEY, Survey(INTERVAL_NS, ())])
-def test_proposals_fit_80_columns(survey: Survey) -> None:
+@pytest.mark.parametrize("survey", [SURVEY, LossSurvey(INTERVAL_NS, ())])
+def test_proposals_fit_80_columns(survey: LossSurvey) -> None:
     text = render(survey, Layout(width=80))
     assert "\x1b" not in text
     # One that lost in all ways at once is longer, and can be pasted all the same.

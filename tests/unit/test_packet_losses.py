@@ -34,7 +34,7 @@ from kernel_delay.model import (
 )
 from kernel_delay.openvswitch import losses as counters_module
 from kernel_delay.openvswitch import unixctl as unixctl_module
-from kernel_delay.openvswitch.losses import COVERAGE, UPCALLS, USERSPACE, Reading
+from kernel_delay.openvswitch.losses import COVERAGE, UPCALLS, USERSPACE, LossReading
 from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
 from kernel_delay.openvswitch.losses.datapaths import (
     DatapathCounters,
@@ -196,8 +196,8 @@ def test_answers_of_open_vswitch_are_read() -> None:
     assert parse_datapath("") is None
 
 
-def reading(drops: int, lost: int, dropped: int) -> Reading:
-    found = Reading()
+def reading(drops: int, lost: int, dropped: int) -> LossReading:
+    found = LossReading()
     found.sockets = parse_netlink(NETLINK.replace("28       385", f"{drops:<8} 385"))
     port = PortCounters("kd-port", 100, 0, dropped, 0)
     internal = PortCounters("br0", 0, 0, dropped, dropped, is_internal=True)
@@ -237,7 +237,7 @@ def test_counters_that_fell_are_no_loss() -> None:
 
 
 def test_what_could_not_be_read_is_named() -> None:
-    before, after = Reading(), Reading()
+    before, after = LossReading(), LossReading()
     after.unread["counters of the kernel's datapath"] = "Operation not permitted"
     found = losses(before, after, None)
     assert found.unread == ("counters of the kernel's datapath: Operation not permitted",)
@@ -599,8 +599,8 @@ def test_what_was_not_read_drives_no_terminal() -> None:
     assert said == "# Not read: counters: \\x1b[31m\\x0d\\u202e."
 
 
-def reading_of(*sockets: PacketSocket) -> Reading:
-    reading = Reading()
+def reading_of(*sockets: PacketSocket) -> LossReading:
+    reading = LossReading()
     reading.packet_sockets = {each.inode: each for each in sockets}
     return reading
 
@@ -613,7 +613,7 @@ def test_drops_of_packet_sockets_are_the_difference() -> None:
     found = with_devices(losses(before, after, None), {5, 6, 7}, {4: "veth1"}.get)
     assert found.port_overruns == (PortOverrun(6, 0, 9), PortOverrun(7, 4, 20, "veth1"))
     # Of a time that was not read nothing is claimed.
-    assert losses(Reading(), after, None).port_overruns == ()
+    assert losses(LossReading(), after, None).port_overruns == ()
 
 
 def test_drops_are_summed_up_by_port() -> None:

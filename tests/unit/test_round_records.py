@@ -10,9 +10,9 @@ from kernel_delay.capture.rounds.threads import (
     MOST_NAMES,
     OTHER_NAMES,
     EndedThreadRounds,
-    Reading,
     Readings,
     ReportedThread,
+    ThreadReading,
     lost_between,
     others_between,
 )
@@ -75,8 +75,8 @@ def reported(tid: int, ran_ns: int, runnable_ns: int = 0) -> ReportedThread:
 
 
 def test_what_others_did_is_what_their_counts_grew_by() -> None:
-    before = Reading(100, {1: reported(11, 500), 2: reported(12, 70, 5), 3: reported(13, 9)})
-    after = Reading(
+    before = ThreadReading(100, {1: reported(11, 500), 2: reported(12, 70, 5), 3: reported(13, 9)})
+    after = ThreadReading(
         900,
         {1: reported(11, 900), 2: reported(12, 80, 25), 3: reported(13, 9), 4: reported(14, 50)},
     )
@@ -87,11 +87,11 @@ def test_what_others_did_is_what_their_counts_grew_by() -> None:
 
 
 def test_ended_threads_did_what_was_last_seen_of_them() -> None:
-    before = Reading(100, {1: reported(11, 500), 2: reported(12, 70)})
-    between = Reading(500, {1: reported(11, 600), 2: reported(12, 90), 3: reported(13, 40)})
-    after = Reading(900, {1: reported(11, 900)})
+    before = ThreadReading(100, {1: reported(11, 500), 2: reported(12, 70)})
+    between = ThreadReading(500, {1: reported(11, 600), 2: reported(12, 90), 3: reported(13, 40)})
+    after = ThreadReading(900, {1: reported(11, 900)})
     readings = Readings()
-    for reading in (Reading(50, {9: reported(19, 7)}), before, between, after):
+    for reading in (ThreadReading(50, {9: reported(19, 7)}), before, between, after):
         readings.add(reading)
     seen = readings.last_seen(before, after)
     assert others_between(before, after, seen, identity=1) == (
@@ -104,16 +104,16 @@ def test_losses_are_reported_for_each_round_they_may_affect() -> None:
     """Those of two threads at once: it is not used up by the first that is told."""
     readings = Readings()
     for reading in (
-        Reading(100, {}, Lost(missed_events=2)),
-        Reading(200, {}, Lost(missed_events=2)),
-        Reading(300, {}, Lost(missed_events=5, missed_calls=3, dropped_records=1)),
+        ThreadReading(100, {}, Lost(missed_events=2)),
+        ThreadReading(200, {}, Lost(missed_events=2)),
+        ThreadReading(300, {}, Lost(missed_events=5, missed_calls=3, dropped_records=1)),
     ):
         readings.add(reading)
     for start_ns in (250, 220, 210):
         before = readings.before(start_ns)
         assert before is not None
         last = Lost(missed_events=6, missed_calls=3, dropped_records=1)
-        assert lost_between(before, Reading(900, {}, last)) == Lost(
+        assert lost_between(before, ThreadReading(900, {}, last)) == Lost(
             missed_events=4, missed_calls=3, dropped_records=1
         )
 
@@ -122,7 +122,7 @@ def test_readings_before_a_round_are_kept_but_bounded() -> None:
     readings = Readings()
     assert readings.before(5) is None
     for time_ns in range(10_000):
-        readings.add(Reading(time_ns, {time_ns % 100: reported(time_ns % 100, 0)}))
+        readings.add(ThreadReading(time_ns, {time_ns % 100: reported(time_ns % 100, 0)}))
     newest = readings.newest
     assert newest is not None
     assert newest.time_ns == 9_999
@@ -153,7 +153,7 @@ def test_reading_before_an_open_round_is_kept_however_long() -> None:
         # The newest is made when the rounds are over.
         is_over = time_ns == 9_999
         readings.add(
-            Reading(
+            ThreadReading(
                 time_ns,
                 {
                     tid: in_round(tid, since_ns if since_ns <= time_ns and not is_over else None)
@@ -170,7 +170,9 @@ def test_reading_before_an_open_round_is_kept_however_long() -> None:
 def test_readings_before_many_open_rounds_are_bounded() -> None:
     readings = Readings()
     for time_ns in range(500):
-        readings.add(Reading(time_ns, {tid: in_round(tid, tid) for tid in range(time_ns + 1)}))
+        readings.add(
+            ThreadReading(time_ns, {tid: in_round(tid, tid) for tid in range(time_ns + 1)})
+        )
     before = readings.before(250)
     assert before is not None
     assert 180 <= before.time_ns <= 250

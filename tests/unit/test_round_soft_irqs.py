@@ -7,7 +7,7 @@ import pytest
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.soft_irqs import REST_NS, SoftIrqs
-from kernel_delay.capture.rounds.threads import Reading, ReportedThread
+from kernel_delay.capture.rounds.threads import ReportedThread, ThreadReading
 from kernel_delay.loader.base import BpfError
 from kernel_delay.model import ThreadRounds
 
@@ -38,9 +38,9 @@ class FakeLink:
         self._noted.append(f"-{self._end}")
 
 
-def reading(time_ns: int, open_since_ns: int | None) -> Reading:
+def reading(time_ns: int, open_since_ns: int | None) -> ThreadReading:
     rounds = ThreadRounds(31, "handler4", (), 0, open_since_ns)
-    return Reading(time_ns, {31: ReportedThread(31, rounds, 0, 0)})
+    return ThreadReading(time_ns, {31: ReportedThread(31, rounds, 0, 0)})
 
 
 def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> SoftIrqs:

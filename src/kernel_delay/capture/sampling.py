@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.timeline.store import TimelineOfWindow, TimelineStore
     from kernel_delay.loader._records import TriggerHit as RecordOfHit
     from kernel_delay.openvswitch.coverage import CoverageReader
-    from kernel_delay.openvswitch.losses import LossCounters, Reading
+    from kernel_delay.openvswitch.losses import LossCounters, LossReading
 
 
 # So often it is looked whom threads wait for.
@@ -100,7 +100,7 @@ class Sampling:
         self._waiter.act_each(FOLLOW_EACH_MS, follower.look)
         return follower
 
-    def _count_losses(self) -> "tuple[LossCounters, Boundaries[Reading]] | None":
+    def _count_losses(self) -> "tuple[LossCounters, Boundaries[LossReading]] | None":
         if not self._options.packet_losses or self._targets.are_several:
             return None
         from kernel_delay.openvswitch.losses import LossCounters
@@ -309,7 +309,7 @@ class Sampling:
             own, others = timeline.slices.by_process(), ()
         return {pid: own.get(pid, others) for pid in pids}
 
-    def _packet_losses(self, readings: "Readings[Reading] | None") -> PacketLosses | None:
+    def _packet_losses(self, readings: "Readings[LossReading] | None") -> PacketLosses | None:
         if self._losses is None or readings is None:
             return None
         return self._losses[0].between(readings.before, readings.after)

@@ -9,7 +9,7 @@ from kernel_delay.host.target import ProcessTarget
 State = Literal["yes", "no", "unknown"]
 
 
-class Finding(Struct, frozen=True):
+class CheckFinding(Struct, frozen=True):
     """Whether one thing is there.
 
     `detail` says what was seen. Without a thing that is `needed` no capture
@@ -36,14 +36,14 @@ class Inspection(Struct, frozen=True):
 
     schema: Literal["kernel-delay-check/1"]
     kernel: str
-    machine: tuple[Finding, ...]
-    features: tuple[Finding, ...]
+    machine: tuple[CheckFinding, ...]
+    features: tuple[CheckFinding, ...]
     target: ProcessTarget | None
     no_target: str | None
-    process: tuple[Finding, ...]
+    process: tuple[CheckFinding, ...]
     can_capture: bool
 
 
-def can_capture(findings: tuple[Finding, ...]) -> bool:
+def can_capture(findings: tuple[CheckFinding, ...]) -> bool:
     """Whether nothing that is needed is known to be missing."""
     return not any(finding.needed and finding.state == "no" for finding in findings)

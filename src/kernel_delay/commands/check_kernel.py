@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.commands.check_findings import Finding
+from kernel_delay.commands.check_findings import CheckFinding
 from kernel_delay.commands.check_machine import AS_ROOT
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
@@ -34,7 +34,7 @@ OPTIONAL_PARTS: Mapping[Unseen, str] = MappingProxyType(
 )
 
 
-def kernel_findings(*, has_rights: bool) -> tuple[Finding, ...]:
+def kernel_findings(*, has_rights: bool) -> tuple[CheckFinding, ...]:
     """Try each feature; where BPF is refused altogether its features are unknown.
 
     `has_rights`: whether this user has all the rights for BPF that are known.
@@ -66,10 +66,10 @@ def kernel_findings(*, has_rights: bool) -> tuple[Finding, ...]:
     )
 
 
-def _btf() -> Finding:
+def _btf() -> CheckFinding:
     if BTF.exists():
-        return Finding("BTF", "yes", str(BTF), needed=True)
-    return Finding(
+        return CheckFinding("BTF", "yes", str(BTF), needed=True)
+    return CheckFinding(
         "BTF",
         "no",
         f"{BTF} is not there",
@@ -79,29 +79,29 @@ def _btf() -> Finding:
     )
 
 
-def _bpf(has_rights: bool) -> tuple[Finding, ...]:
+def _bpf(has_rights: bool) -> tuple[CheckFinding, ...]:
     """Whether BPF is allowed at all, an array being the least that can be asked for; its parts."""
     if has_rights and has_map_type("ARRAY"):
         return (
-            Finding("BPF", "yes", needed=True),
+            CheckFinding("BPF", "yes", needed=True),
             _bpf_feature("tp_btf", _can_load_tracing_programs()),
             _bpf_feature("task storage", has_map_type("TASK_STORAGE")),
             _bpf_feature("ring buffer", has_map_type("RINGBUF")),
         )
     why, remedy = why_refused() if has_rights else ("the user's rights do not suffice", AS_ROOT)
     return (
-        Finding("BPF", "no", why, needed=True, cost=NOTHING, remedy=remedy),
+        CheckFinding("BPF", "no", why, needed=True, cost=NOTHING, remedy=remedy),
         *(
-            Finding(name, "unknown", "it takes BPF to try it")
+            CheckFinding(name, "unknown", "it takes BPF to try it")
             for name in ("tp_btf", "task storage", "ring buffer")
         ),
     )
 
 
-def _bpf_feature(name: str, is_there: bool) -> Finding:
+def _bpf_feature(name: str, is_there: bool) -> CheckFinding:
     if is_there:
-        return Finding(name, "yes", needed=True)
-    return Finding(name, "no", "the kernel lacks it", needed=True, cost=NOTHING, remedy=NEWER)
+        return CheckFinding(name, "yes", needed=True)
+    return CheckFinding(name, "no", "the kernel lacks it", needed=True, cost=NOTHING, remedy=NEWER)
 
 
 def _can_load_tracing_programs() -> bool:
@@ -114,60 +114,60 @@ def _can_load_tracing_programs() -> bool:
     return True
 
 
-def _programs(needed: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _programs(needed: tuple[CheckFinding, ...]) -> tuple[CheckFinding, ...]:
     """Load the programs and attach them to this very process: what a capture does."""
     if BTF.exists() and (lacking := lacking_of_bpf()):
         detail = f"this kernel's BPF has no {' and no '.join(lacking)}"
-        refused = Finding("programs", "no", detail, needed=True, cost=NOTHING, remedy=NEWER)
+        refused = CheckFinding("programs", "no", detail, needed=True, cost=NOTHING, remedy=NEWER)
         return (refused, *_optional_parts(None))
     if missing := [finding.name for finding in needed if finding.state == "no"]:
         detail = f"it takes {' and '.join(missing)} to try them"
-        return (Finding("programs", "unknown", detail), *_optional_parts(None))
+        return (CheckFinding("programs", "unknown", detail), *_optional_parts(None))
     try:
         with Programs((os.getpid(),), Plan(WindowPlan(sample_time_ns=1))) as programs:
             return (
-                Finding("programs", "yes", "they load and attach", needed=True),
+                CheckFinding("programs", "yes", "they load and attach", needed=True),
                 *_optional_parts(programs.unseen),
             )
     except KernelDelayError as error:
-        refused = Finding(
+        refused = CheckFinding(
             "programs", "no", error.what, needed=True, cost=NOTHING, remedy=error.remedy
         )
         return (refused, *_optional_parts(None))
 
 
-def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterator[Finding]:
+def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterator[CheckFinding]:
     """What a capture does without where the kernel refuses it; None: that is not known."""
     for part, remedy in OPTIONAL_PARTS.items():
         name = part.replace("_", " ")
         if unseen is None:
-            yield Finding(name, "unknown", "it takes the programs to try it")
+            yield CheckFinding(name, "unknown", "it takes the programs to try it")
         elif part in unseen:
             error = unseen[part]
             # Another kernel is no remedy where this one could.
             own = error.remedy if isinstance(error, PermissionDeniedError) else remedy
-            yield Finding(name, "no", error.what, cost=COSTS[part], remedy=own)
+            yield CheckFinding(name, "no", error.what, cost=COSTS[part], remedy=own)
         else:
-            yield Finding(name, "yes")
+            yield CheckFinding(name, "yes")
 
 
-def _tracepoints() -> Finding:
+def _tracepoints() -> CheckFinding:
     try:
         with tracefs() as folder:
             find_tracepoint(folder, "sched", "sched_switch")
     except KernelDelayError as error:
-        return Finding(
+        return CheckFinding(
             "tracepoints",
             "no",
             str(error),
             cost="tracepoints can't be triggers",
             remedy="run as root, on a kernel with CONFIG_FTRACE=y",
         )
-    return Finding("tracepoints", "yes")
+    return CheckFinding("tracepoints", "yes")
 
 
-def _event_source(name: str, file: str, cost: str, remedy: str) -> Finding:
+def _event_source(name: str, file: str, cost: str, remedy: str) -> CheckFinding:
     path = EVENT_SOURCES / file
     if path.exists():
-        return Finding(name, "yes")
-    return Finding(name, "no", f"{path} is not there", cost=cost, remedy=remedy)
+        return CheckFinding(name, "yes")
+    return CheckFinding(name, "no", f"{path} is not there", cost=cost, remedy=remedy)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kernel_delay.commands.check_findings import Finding
+from kernel_delay.commands.check_findings import CheckFinding
 from kernel_delay.host import cgroups
 from kernel_delay.host.preflight import (
     CAP_DAC_READ_SEARCH,
@@ -89,7 +89,7 @@ def read_machine_facts() -> MachineFacts:
     )
 
 
-def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
+def machine_findings(facts: MachineFacts) -> tuple[CheckFinding, ...]:
     """Say what the facts mean to the user."""
     return (
         _capabilities(facts),
@@ -104,11 +104,11 @@ def machine_findings(facts: MachineFacts) -> tuple[Finding, ...]:
     )
 
 
-def _capabilities(facts: MachineFacts) -> Finding:
+def _capabilities(facts: MachineFacts) -> CheckFinding:
     missing = missing_capabilities(facts.cap_eff)
     if not missing:
-        return Finding("capabilities", "yes", "CAP_BPF and CAP_PERFMON", needed=True)
-    return Finding(
+        return CheckFinding("capabilities", "yes", "CAP_BPF and CAP_PERFMON", needed=True)
+    return CheckFinding(
         "capabilities",
         "no",
         f"{' and '.join(missing)} missing",
@@ -118,20 +118,20 @@ def _capabilities(facts: MachineFacts) -> Finding:
     )
 
 
-def _other_capabilities(facts: MachineFacts) -> Iterator[Finding]:
+def _other_capabilities(facts: MachineFacts) -> Iterator[CheckFinding]:
     for name, bit, cost in CAPABILITY_COSTS:
         if holds(facts.cap_eff, bit):
-            yield Finding(name, "yes")
+            yield CheckFinding(name, "yes")
         else:
             remedy = "run as root, in a container with this capability added"
-            yield Finding(name, "no", "missing", cost=cost, remedy=remedy)
+            yield CheckFinding(name, "no", "missing", cost=cost, remedy=remedy)
 
 
-def _perf_events(facts: MachineFacts) -> Finding:
+def _perf_events(facts: MachineFacts) -> CheckFinding:
     setting = f"kernel.perf_event_paranoid={facts.perf_event_paranoid}"
     if facts.perf_event_paranoid <= PERFMON_LEVEL or holds(facts.cap_eff, CAP_SYS_ADMIN):
-        return Finding("perf events", "yes", setting)
-    return Finding(
+        return CheckFinding("perf events", "yes", setting)
+    return CheckFinding(
         "perf events",
         "no",
         f"with {setting} they take CAP_SYS_ADMIN",
@@ -141,10 +141,10 @@ def _perf_events(facts: MachineFacts) -> Finding:
     )
 
 
-def _user_namespace(facts: MachineFacts) -> Finding:
+def _user_namespace(facts: MachineFacts) -> CheckFinding:
     if facts.first_user_namespace:
-        return Finding("user namespace", "yes", "the machine's", needed=True)
-    return Finding(
+        return CheckFinding("user namespace", "yes", "the machine's", needed=True)
+    return CheckFinding(
         "user namespace",
         "no",
         "an inner one (a rootless container?), whose rights the kernel does not take for BPF",
@@ -154,12 +154,12 @@ def _user_namespace(facts: MachineFacts) -> Finding:
     )
 
 
-def _pid_namespace_finding(facts: MachineFacts) -> Finding:
+def _pid_namespace_finding(facts: MachineFacts) -> CheckFinding:
     match facts.pid_namespace:
         case "first":
-            return Finding("PID namespace", "yes", "the machine's", needed=True)
+            return CheckFinding("PID namespace", "yes", "the machine's", needed=True)
         case "inner":
-            return Finding(
+            return CheckFinding(
                 "PID namespace",
                 "yes",
                 "an inner one; PIDs are translated",
@@ -168,7 +168,7 @@ def _pid_namespace_finding(facts: MachineFacts) -> Finding:
                 remedy="start the container with --pid=host",
             )
         case "foreign":
-            return Finding(
+            return CheckFinding(
                 "PID namespace",
                 "no",
                 "/proc is of another one than this process is in",
@@ -178,18 +178,18 @@ def _pid_namespace_finding(facts: MachineFacts) -> Finding:
             )
 
 
-def _cgroups(facts: MachineFacts) -> Finding:
+def _cgroups(facts: MachineFacts) -> CheckFinding:
     if facts.cgroups:
-        return Finding("cgroups", "yes")
+        return CheckFinding("cgroups", "yes")
     if facts.cgroups is None:
-        return Finding(
+        return CheckFinding(
             "cgroups",
             "no",
             "this cgroup namespace is not the machine's",
             cost="a process's quotas and container are not known",
             remedy="start the container with --cgroupns=host",
         )
-    return Finding(
+    return CheckFinding(
         "cgroups",
         "no",
         "none of the machine's is mounted",
@@ -198,13 +198,13 @@ def _cgroups(facts: MachineFacts) -> Finding:
     )
 
 
-def _lockdown(facts: MachineFacts) -> Finding:
+def _lockdown(facts: MachineFacts) -> CheckFinding:
     name = "no lockdown"
     if facts.lockdown is None:
-        return Finding(name, "yes", "the kernel has none, or securityfs is not mounted")
+        return CheckFinding(name, "yes", "the kernel has none, or securityfs is not mounted")
     level = facts.lockdown.partition("[")[2].partition("]")[0]
     if level == "confidentiality":
-        return Finding(
+        return CheckFinding(
             name,
             "no",
             "locked down for confidentiality",
@@ -212,14 +212,16 @@ def _lockdown(facts: MachineFacts) -> Finding:
             cost="BPF programs may not read kernel memory, so nothing can be measured",
             remedy="boot with lockdown=integrity, or without Secure Boot",
         )
-    return Finding(name, "yes", "locked down for integrity only" if level == "integrity" else level)
+    return CheckFinding(
+        name, "yes", "locked down for integrity only" if level == "integrity" else level
+    )
 
 
-def _seccomp(facts: MachineFacts) -> Finding:
+def _seccomp(facts: MachineFacts) -> CheckFinding:
     name = "no seccomp filter"
     if facts.seccomp != SECCOMP_MODE_FILTER:
-        return Finding(name, "yes")
-    return Finding(
+        return CheckFinding(name, "yes")
+    return CheckFinding(
         name,
         "unknown",
         "a filter is set, as in a container",
@@ -228,13 +230,15 @@ def _seccomp(facts: MachineFacts) -> Finding:
     )
 
 
-def _rights_given_up(facts: MachineFacts) -> Finding:
+def _rights_given_up(facts: MachineFacts) -> CheckFinding:
     name = "rights given up"
     kept = " ".join((*EVENTS.capabilities, *PROCESS.capabilities))
     detail = f"once it measures, capture keeps {kept}"
     if facts.has_filters:
-        return Finding(name, "yes", f"{detail}, and {len(DENIED_CALLS)} system calls are denied")
-    return Finding(
+        return CheckFinding(
+            name, "yes", f"{detail}, and {len(DENIED_CALLS)} system calls are denied"
+        )
+    return CheckFinding(
         name,
         "no",
         f"{detail}, but no system call is denied",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from kernel_delay.commands.check_findings import Finding
+from kernel_delay.commands.check_findings import CheckFinding
 from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.openvswitch.functions import FOLLOWED, RECEIPTS, Followed
@@ -15,12 +15,12 @@ from kernel_delay.probes.user import read_all_usdt, stripped_advice, why_no_usdt
 NO_TRIGGERS = "no function or USDT probe of it can be a trigger"
 
 
-def process_findings(target: ProcessTarget) -> tuple[Finding, ...]:
+def process_findings(target: ProcessTarget) -> tuple[CheckFinding, ...]:
     """Look into the process's files; nothing is attached to it."""
     try:
         objects = process_objects(target.pid)
     except KernelDelayError as error:
-        return (Finding("binary", "no", str(error), cost=NO_TRIGGERS),)
+        return (CheckFinding("binary", "no", str(error), cost=NO_TRIGGERS),)
     found = (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
     if os.path.basename(objects[0].name) != "ovs-vswitchd":
         return found
@@ -30,12 +30,12 @@ def process_findings(target: ProcessTarget) -> tuple[Finding, ...]:
     )
 
 
-def _followed(name: str, what: Followed, objects: Sequence[ProbedObject], pid: int) -> Finding:
+def _followed(name: str, what: Followed, objects: Sequence[ProbedObject], pid: int) -> CheckFinding:
     """At what Open vSwitch's monitors measure it."""
     is_netdev = not has_kernel_datapath(pid)
     if is_netdev and what is RECEIPTS:
         detail = "no datapath in the kernel: those of a userspace datapath never pass the kernel"
-        return Finding(name, "no", detail, cost="upcall-monitor and upcall-cost see nothing")
+        return CheckFinding(name, "no", detail, cost="upcall-monitor and upcall-cost see nothing")
     try:
         for probe in what.probes.values():
             find_probe(probe, objects)
@@ -46,17 +46,17 @@ def _followed(name: str, what: Followed, objects: Sequence[ProbedObject], pid: i
             cost = "when it begins and ends is not seen"
             detail = "neither USDT probes nor symbols"
             remedy = what.advice(objects[0], is_netdev=is_netdev)
-            return Finding(name, "no", detail, cost=cost, remedy=remedy)
-        return Finding(name, "yes", "measured at functions, without USDT probes")
+            return CheckFinding(name, "no", detail, cost=cost, remedy=remedy)
+        return CheckFinding(name, "yes", "measured at functions, without USDT probes")
     except KernelDelayError as error:
-        return Finding(name, "unknown", str(error))
-    return Finding(name, "yes", "measured at USDT probes")
+        return CheckFinding(name, "unknown", str(error))
+    return CheckFinding(name, "yes", "measured at USDT probes")
 
 
-def _binary(executable: ProbedObject) -> Finding:
+def _binary(executable: ProbedObject) -> CheckFinding:
     if executable.path_in_root is not None:
-        return Finding("binary", "yes", executable.name)
-    return Finding(
+        return CheckFinding("binary", "yes", executable.name)
+    return CheckFinding(
         "binary",
         "no",
         f"{executable.name} was replaced while the process runs",
@@ -65,32 +65,32 @@ def _binary(executable: ProbedObject) -> Finding:
     )
 
 
-def _functions(executable: ProbedObject) -> Finding:
+def _functions(executable: ProbedObject) -> CheckFinding:
     cost = "its functions can't be triggers and have no names in stacks"
     try:
         functions = executable.functions()
     except KernelDelayError as error:
-        return Finding("symbols", "no", str(error), cost=cost, remedy="restart the process")
+        return CheckFinding("symbols", "no", str(error), cost=cost, remedy="restart the process")
     count = len(functions.matching("*"))
     if functions.stripped:
         advice = stripped_advice(executable, functions)
         detail = f"{count} exported functions only: the binary {advice.partition(':')[0]}"
         remedy = advice.partition(": ")[2]
-        return Finding("symbols", "no", detail, cost=cost, remedy=remedy)
-    return Finding("symbols", "yes", f"{count} functions")
+        return CheckFinding("symbols", "no", detail, cost=cost, remedy=remedy)
+    return CheckFinding("symbols", "yes", f"{count} functions")
 
 
-def _usdt(objects: Sequence[ProbedObject]) -> Finding:
+def _usdt(objects: Sequence[ProbedObject]) -> CheckFinding:
     cost = "no place that its authors marked can be a trigger"
     try:
         found = read_all_usdt(objects)
     except KernelDelayError as error:
-        return Finding("USDT probes", "unknown", str(error), cost=cost)
+        return CheckFinding("USDT probes", "unknown", str(error), cost=cost)
     executable = {f"{probe.provider}:{probe.name}" for probe in found[0][1].probes}
     if executable:
         detail = f"{len(executable)} in the binary; 'kernel-delay probes' lists them"
-        return Finding("USDT probes", "yes", detail)
-    return Finding(
+        return CheckFinding("USDT probes", "yes", detail)
+    return CheckFinding(
         "USDT probes",
         "no",
         why_no_usdt(objects, found),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from kernel_delay.commands.check_findings import Finding, Inspection, can_capture
+from kernel_delay.commands.check_findings import CheckFinding, Inspection, can_capture
 from kernel_delay.commands.check_kernel import kernel_findings
 from kernel_delay.commands.check_machine import machine_findings, read_machine_facts
 from kernel_delay.commands.check_process import process_findings
@@ -71,7 +71,7 @@ def _process_heading(inspection: Inspection) -> str:
     return f"Process {target.pid} {printable(target.comm)}"
 
 
-def _section(findings: tuple[Finding, ...], layout: Layout) -> Iterator[str]:
+def _section(findings: tuple[CheckFinding, ...], layout: Layout) -> Iterator[str]:
     below = f"{INDENT}{'':{NAME_WIDTH}} {'':7}  "
     for finding in findings:
         first = f"{INDENT}{finding.name:{NAME_WIDTH}} {finding.state:7}  "

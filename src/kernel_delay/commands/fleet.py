@@ -13,7 +13,7 @@ from kernel_delay.errors import naming
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
-    from kernel_delay.fleet import Survey
+    from kernel_delay.fleet import FleetSurvey
 
 MOST_REPORTED = 3
 """What can't be read, by name; of the others their number alone is printed."""
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return os.EX_DATAERR if found.left_out else os.EX_OK
 
 
-def _report(args: argparse.Namespace, result: "Survey") -> None:
+def _report(args: argparse.Namespace, result: "FleetSurvey") -> None:
     from kernel_delay.reporters import fleet, json
     from kernel_delay.reporters.layout import Layout
 
@@ -71,7 +71,7 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
         output_options.stdout().flush()
 
 
-def _write_page(path: Path, result: "Survey") -> None:
+def _write_page(path: Path, result: "FleetSurvey") -> None:
     from kernel_delay.host.private_file import WholeFile
     from kernel_delay.reporters.page.fleet import render
 

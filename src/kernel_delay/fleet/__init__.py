@@ -82,7 +82,7 @@ class LongRounds(Struct, frozen=True):
     last_ns: int
 
 
-class Survey(Struct, frozen=True):
+class FleetSurvey(Struct, frozen=True):
     """All of it. What is first matters most.
 
     Of what there is too much for a report there are the first ones, and how many there are in

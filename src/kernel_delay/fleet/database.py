@@ -19,7 +19,7 @@ from kernel_delay.errors import (
     require_address_space,
     shortage_named,
 )
-from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.fleet import Extent, FleetSurvey, LongRounds, Outlier, Peers
 from kernel_delay.fleet.parquet_files import Found
 from kernel_delay.fleet.tables import (
     FLEET_TABLES,
@@ -108,7 +108,7 @@ _FOLDER = "kernel-delay-fleet-"
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
-def survey(found: Found, most: int) -> Survey:
+def survey(found: Found, most: int) -> FleetSurvey:
     """Run the queries, and return at most `most` of each kind.
 
     Raises UnavailableError where DuckDB is not installed, and InputError for files that are not
@@ -118,7 +118,7 @@ def survey(found: Found, most: int) -> Survey:
         for name in ("losses", "shares", "peers", "outliers", "evidence"):
             connection.execute(f"CREATE TEMP TABLE {name} AS {query(name)}")
         (extent,) = _rows(connection, query("fleet"), Extent)
-        return Survey(
+        return FleetSurvey(
             extent=extent,
             outliers=_outliers(connection, most),
             all_outliers=_count(connection, "outliers"),

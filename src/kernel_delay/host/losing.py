@@ -55,7 +55,7 @@ class Thread(Struct, frozen=True):
     waited_ns: int
 
 
-class Survey(Struct, frozen=True):
+class LossSurvey(Struct, frozen=True):
     """The processes that lost time, the worst first, and in how long."""
 
     interval_ns: int
@@ -66,7 +66,7 @@ Threads = Mapping[int, Mapping[int, Thread]]
 """The threads of each process, by their ids."""
 
 
-def losing_processes(known: Container[int] = ()) -> Survey:
+def losing_processes(known: Container[int] = ()) -> LossSurvey:
     """Look for INTERVAL_NS, and as long as looking takes; return those that lost most.
 
     The processes `known` are left out; where there are no others, that takes no time.
@@ -77,7 +77,7 @@ def losing_processes(known: Container[int] = ()) -> Survey:
     began_ns = time.monotonic_ns()
     before = _threads(known)
     if not before:
-        return Survey(INTERVAL_NS, ())
+        return LossSurvey(INTERVAL_NS, ())
     throttled = _throttled(before)
     time.sleep(INTERVAL_NS / 1e9)
     after = _threads(known)
@@ -90,7 +90,7 @@ def losing_processes(known: Container[int] = ()) -> Survey:
         if loss.lost_ns(interval_ns) >= LOSS_SHARE * interval_ns:
             found.append(loss)
     found.sort(key=lambda loss: (-loss.lost_ns(interval_ns), loss.pid))
-    return Survey(interval_ns, tuple(found))
+    return LossSurvey(interval_ns, tuple(found))
 
 
 def lost(

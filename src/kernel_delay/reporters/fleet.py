@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import length
-from kernel_delay.fleet import Extent, LongRounds, Outlier, Peers, Survey
+from kernel_delay.fleet import Extent, FleetSurvey, LongRounds, Outlier, Peers
 from kernel_delay.formatting import printable
 from kernel_delay.reporters.grid import Column, Table, fitted
 from kernel_delay.reporters.layout import Layout
@@ -42,15 +42,15 @@ class Document(Struct, frozen=True):
     """What --json writes."""
 
     schema: Literal["kernel-delay-fleet/1"]
-    survey: Survey
+    survey: FleetSurvey
 
 
-def document(survey: Survey) -> Document:
+def document(survey: FleetSurvey) -> Document:
     """A survey for JSON."""
     return Document("kernel-delay-fleet/1", survey)
 
 
-def lines(survey: Survey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[str]:
+def lines(survey: FleetSurvey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[str]:
     """The text, line by line: who differs from the others, then what all lose."""
     for text in (extent_text(survey.extent), outliers_text(survey)):
         yield from _ended(layout.comment(text))
@@ -73,7 +73,7 @@ def extent_text(extent: Extent) -> str:
     )
 
 
-def outliers_text(survey: Survey) -> str:
+def outliers_text(survey: FleetSurvey) -> str:
     """How many there are, as a sentence."""
     if not survey.all_peers:
         return "No thread was seen to lose time: there is nothing to compare with the fleet."
@@ -188,7 +188,7 @@ def evidence_text(outlier: Outlier) -> str:
     return f"{hours}; at worst: {printable(outlier.evidence)}"
 
 
-def _evidence(survey: Survey, layout: Layout, most: int) -> Iterator[str]:
+def _evidence(survey: FleetSurvey, layout: Layout, most: int) -> Iterator[str]:
     for each in survey.outliers[: min(most, MOST_EVIDENCE)]:
         where = f"{printable(each.node)} {threads_text(each)}, {cause_text(each.cause)}"
         yield from layout.comment(f"{where}: {evidence_text(each)}")

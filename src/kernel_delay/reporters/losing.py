@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from kernel_delay.formatting import brief, printable
-from kernel_delay.host.losing import Losing, Survey
+from kernel_delay.host.losing import Losing, LossSurvey
 from kernel_delay.reporters.layout import Layout
 
 MOST_SHOWN = 10
 
 
-def render(survey: Survey, layout: Layout) -> str:
+def render(survey: LossSurvey, layout: Layout) -> str:
     """The worst first, each with what it lost; each line with its end."""
     return "".join(f"{line}\n" for line in _lines(survey, layout))
 
 
-def _lines(survey: Survey, layout: Layout) -> Iterator[str]:
+def _lines(survey: LossSurvey, layout: Layout) -> Iterator[str]:
     interval, found = brief(survey.interval_ns), survey.processes
     if not found:
         yield from layout.comment(

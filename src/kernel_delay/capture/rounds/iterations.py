@@ -15,7 +15,7 @@ from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.rounds.profiles import FREQUENCY
 from kernel_delay.capture.rounds.round_events import RoundEvents
 from kernel_delay.capture.rounds.sample import Sources
-from kernel_delay.capture.rounds.threads import Reading, Readings, ReportedThread
+from kernel_delay.capture.rounds.threads import Readings, ReportedThread, ThreadReading
 from kernel_delay.host.target import LONGEST_COMM, ProcessTarget
 from kernel_delay.loader._records import lib
 from kernel_delay.model import RelatedLine, Round, Sample, Target, Thread, ThreadTime, Window
@@ -39,8 +39,8 @@ SAMPLED_NS = 10_000_000_000
 class _Around(Struct, frozen=True):
     """A thread, as of the readings before and after an iteration."""
 
-    before: Reading
-    after: Reading
+    before: ThreadReading
+    after: ThreadReading
     then: ReportedThread
     now: ReportedThread
 
@@ -63,7 +63,7 @@ class KeptIterations:
         """Return from when on samples are kept; `oldest_ns` if no PMD thread is sampled."""
         return min(oldest_ns, now_ns - KEPT_NS) if now_ns < self._sampled_until_ns else oldest_ns
 
-    def sampled(self, reading: Reading) -> Collection[int]:
+    def sampled(self, reading: ThreadReading) -> Collection[int]:
         """Return the threads that are to be sampled all the time: all PMD threads, or none."""
         if reading.time_ns >= self._sampled_until_ns:
             return ()

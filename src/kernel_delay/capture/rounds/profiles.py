@@ -7,7 +7,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.rounds.threads import Reading
+from kernel_delay.capture.rounds.threads import ThreadReading
 from kernel_delay.loader.programs import Link
 
 FREQUENCY = 199
@@ -49,7 +49,7 @@ class Profiles:
                 stack.callback(profile.link.close)
             self._profiles.clear()
 
-    def update(self, reading: Reading, always: Collection[int] = ()) -> None:
+    def update(self, reading: ThreadReading, always: Collection[int] = ()) -> None:
         """Begin and end as the threads' rounds are; `always` are sampled whatever these are."""
         open_since = {
             reported.rounds.tid: reported.rounds.open_since_ns

@@ -13,7 +13,12 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
-from kernel_delay.capture.rounds.threads import Reading, Readings, lost_between, others_between
+from kernel_delay.capture.rounds.threads import (
+    Readings,
+    ThreadReading,
+    lost_between,
+    others_between,
+)
 from kernel_delay.capture.stops import state_of_round
 from kernel_delay.capture.threads import SleepStacks
 from kernel_delay.capture.threads.accounts import account_of
@@ -71,7 +76,7 @@ class Sources(Struct):
     timelines: "RoundTimelines | None" = None
     has_timelines: bool = False
 
-    def lost_between(self, before: Reading, after: Reading) -> Lost:
+    def lost_between(self, before: ThreadReading, after: ThreadReading) -> Lost:
         """Return what was lost between two readings, for the Sample that is made now.
 
         Rounds of several threads are open at once: it may be of each of them.
@@ -105,7 +110,7 @@ class RoundSamples:
         self._readings = readings
         self._suppressed_before = 0
 
-    def sample(self, notice: "RoundNotice", after: Reading) -> Sample:
+    def sample(self, notice: "RoundNotice", after: ThreadReading) -> Sample:
         """Return the Sample of a round that was reported, of which `after` was read since.
 
         There may be an earlier reading since: another round waited for its line of a log.

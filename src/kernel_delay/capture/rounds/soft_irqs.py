@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from typing import Self
 
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.rounds.threads import Reading
+from kernel_delay.capture.rounds.threads import ThreadReading
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.programs import Link
@@ -44,7 +44,7 @@ class SoftIrqs:
                 if link is not None:
                     stack.callback(link.close)
 
-    def update(self, reading: Reading) -> None:
+    def update(self, reading: ThreadReading) -> None:
         """Begin and end as the threads' rounds are."""
         if self._programs.soft_irqs_attached:
             return

@@ -116,7 +116,7 @@ class EndedThreadRounds:
         return tuple(self._by_name.values())
 
 
-class Reading(Struct, frozen=True):
+class ThreadReading(Struct, frozen=True):
     """What the programs reported of all threads at one time.
 
     And what was `lost` until then: events missed, and records for which there was no room.
@@ -138,10 +138,10 @@ class Readings:
 
     def __init__(self) -> None:
         """Have none."""
-        self._readings: deque[Reading] = deque()
+        self._readings: deque[ThreadReading] = deque()
         self._before_open = 0
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: ThreadReading) -> None:
         """Keep a newer one."""
         self._readings.append(reading)
         if len(self._readings) > MOST_READINGS + self._before_open:
@@ -160,7 +160,7 @@ class Readings:
         self._before_open = len(kept) - len(thinned)
         self._readings = deque([*(kept[time_ns] for time_ns in sorted(kept)), *newer])
 
-    def _before_rounds_in(self, readings: Sequence[Reading]) -> Iterator[Reading]:
+    def _before_rounds_in(self, readings: Sequence[ThreadReading]) -> Iterator[ThreadReading]:
         """Yield the last older reading before each round that is open in one of these."""
         begun = {
             reported.rounds.open_since_ns
@@ -173,12 +173,12 @@ class Readings:
                 if found is not None:
                     yield found
 
-    def kept(self) -> Iterator[Reading]:
+    def kept(self) -> Iterator[ThreadReading]:
         """Yield those that are kept, the oldest first."""
         yield from self._readings
 
     @property
-    def newest(self) -> Reading | None:
+    def newest(self) -> ThreadReading | None:
         """The last one."""
         return self._readings[-1] if self._readings else None
 
@@ -192,7 +192,7 @@ class Readings:
             for reported in reading.threads.values()
         }
 
-    def last_seen(self, before: Reading, after: Reading) -> dict[int, ReportedThread]:
+    def last_seen(self, before: ThreadReading, after: ThreadReading) -> dict[int, ReportedThread]:
         """Return the threads that were there from one reading to the other, as seen last."""
         seen: dict[int, ReportedThread] = {}
         for reading in self._readings:
@@ -201,7 +201,7 @@ class Readings:
         seen.update(after.threads)
         return seen
 
-    def before(self, time_ns: int) -> Reading | None:
+    def before(self, time_ns: int) -> ThreadReading | None:
         """Return the last one from before that time; else the first of all."""
         found = None
         for reading in self._readings:
@@ -209,7 +209,7 @@ class Readings:
                 found = reading
         return found
 
-    def after(self, time_ns: int) -> Reading | None:
+    def after(self, time_ns: int) -> ThreadReading | None:
         """Return the first one from that time on; None if there is none."""
         return next((each for each in self._readings if each.time_ns >= time_ns), None)
 
@@ -227,13 +227,13 @@ def _spread(times_ns: list[int], now_ns: int) -> list[int]:
     return times_ns
 
 
-def lost_between(before: Reading, after: Reading) -> Lost:
+def lost_between(before: ThreadReading, after: ThreadReading) -> Lost:
     """Return what was lost from one reading to the other: any round meanwhile may lack it."""
     return after.lost - before.lost
 
 
 def others_between(
-    before: Reading, after: Reading, seen: Mapping[int, ReportedThread], identity: int
+    before: ThreadReading, after: ThreadReading, seen: Mapping[int, ReportedThread], identity: int
 ) -> tuple[OtherThread, ...]:
     """Return what the threads but that one did from one reading to the other, if anything.
 

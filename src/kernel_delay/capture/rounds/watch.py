@@ -14,8 +14,8 @@ from kernel_delay.capture.rounds.sample import RoundSamples, Sources
 from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import (
     EndedThreadRounds,
-    Reading,
     Readings,
+    ThreadReading,
     lengths_of,
     reported_threads,
 )
@@ -306,7 +306,7 @@ class Watch:
             missed_ends=self._programs.missed_totals(),
         )
 
-    def _look_closer(self, reading: Reading) -> None:
+    def _look_closer(self, reading: ThreadReading) -> None:
         """Sample the threads whose rounds may become long; forget what is of no open round."""
         self._sources.soft_irqs.update(reading)
         begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
@@ -321,7 +321,7 @@ class Watch:
         self._sources.profiles.update(reading, self.iterations.sampled(reading))
         self._sources.events.forget(self.iterations.oldest_ns(oldest_ns, reading.time_ns))
 
-    def _read(self) -> Reading:
+    def _read(self) -> ThreadReading:
         programs = self._programs
         # What a thread counts first is read last: there are no more long rounds than rounds.
         missed, suppressed = programs.missed_rounds(), programs.suppressed_rounds()
@@ -334,7 +334,7 @@ class Watch:
             if identity not in self._reported_ends
         }
         lost = programs.missed() + Lost(dropped_records=self._sources.records.dropped())
-        reading = Reading(
+        reading = ThreadReading(
             lib.monotonic_ns(),
             threads,
             lost,
@@ -368,7 +368,7 @@ class Watch:
             yield from self._sampled(long[first : first + MOST_AT_ONCE])
 
     def _sampled(self, notices: "Sequence[RoundNotice]") -> Iterator[Sample]:
-        after: Reading | None = None
+        after: ThreadReading | None = None
         samples: list[Sample] = []
         for notice in notices:
             if self._is_to_end():
@@ -386,7 +386,7 @@ class Watch:
         self._reported_late += 1
         return self._reported_late > self._plan.most_late
 
-    def _free_left(self, reading: Reading) -> None:
+    def _free_left(self, reading: ThreadReading) -> None:
         """Give back the records of threads that ended without a notice."""
         missed_ends = self._programs.missed_ends()
         if missed_ends == self._missed_ends:

@@ -18,7 +18,7 @@ from kernel_delay.errors import InputError, NoInputError, naming
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
-    from kernel_delay.commands.log.survey import Survey
+    from kernel_delay.commands.log.survey import LogSurvey
 
 MOST_NAMED = 3
 """Files that can't be read, by name; of the others only their number is reported."""
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     return os.EX_DATAERR if result.left_out else os.EX_OK
 
 
-def _report(args: argparse.Namespace, result: "Survey") -> None:
+def _report(args: argparse.Namespace, result: "LogSurvey") -> None:
     from kernel_delay.commands.log import text
     from kernel_delay.reporters import json
     from kernel_delay.reporters.layout import Layout
@@ -95,7 +95,7 @@ def _report(args: argparse.Namespace, result: "Survey") -> None:
         stdout.flush()
 
 
-def _write_page(path: Path, result: "Survey") -> None:
+def _write_page(path: Path, result: "LogSurvey") -> None:
     from kernel_delay.commands.log.page import render
     from kernel_delay.host.private_file import WholeFile
 

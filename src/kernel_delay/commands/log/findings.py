@@ -9,7 +9,7 @@ from kernel_delay.analysis.verdict import formatting
 from kernel_delay.commands.log.causes import Cause
 from kernel_delay.commands.log.iterations import IterationCause, IterationGroup
 from kernel_delay.commands.log.rounds import Stall
-from kernel_delay.commands.log.survey import UNKNOWN_CLASS, Group, Sums, Survey
+from kernel_delay.commands.log.survey import UNKNOWN_CLASS, Group, LogSurvey, Sums
 from kernel_delay.formatting import printable
 
 MOST_FINDINGS = 10
@@ -41,7 +41,7 @@ ITERATION_CAUSES: Mapping[IterationCause, str] = MappingProxyType(
 SHOWN_SHARE = 0.01
 
 
-class Finding(Struct, frozen=True):
+class LogFinding(Struct, frozen=True):
     """A sentence on one class of threads of a log, and commands that say more."""
 
     log: str
@@ -52,7 +52,7 @@ class Finding(Struct, frozen=True):
     next: tuple[str, ...]
 
 
-def findings(survey: Survey) -> Iterator[Finding]:
+def findings(survey: LogSurvey) -> Iterator[LogFinding]:
     """Yield what is to be said, the class of threads with the longest rounds in all first."""
     least_ms = SHOWN_SHARE * max((group.length_ms for group in survey.groups), default=0)
     for group in survey.groups[:MOST_FINDINGS]:
@@ -66,14 +66,14 @@ def findings(survey: Survey) -> Iterator[Finding]:
             yield _of_stall(stall)
 
 
-def texts(found: Sequence[Finding]) -> Iterator[str]:
+def texts(found: Sequence[LogFinding]) -> Iterator[str]:
     """Yield the sentences, with the logs' names where there are several."""
     several = len({each.log for each in found}) > 1
     for each in found:
         yield f"{printable(each.log)}: {each.text}" if several else each.text
 
 
-def commands(found: Iterable[Finding]) -> list[str]:
+def commands(found: Iterable[LogFinding]) -> list[str]:
     """Return what to run next, each command once."""
     return list(dict.fromkeys(command for each in found for command in each.next))
 
@@ -95,10 +95,10 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{ending}"
 
 
-def _of_group(group: Group) -> Finding:
+def _of_group(group: Group) -> LogFinding:
     """Say what most of the rounds were long of; of two causes the one that took longer in all."""
     cause, sums = max(group.by_cause.items(), key=lambda each: (each[1].rounds, each[1].length_ms))
-    return Finding(
+    return LogFinding(
         group.log,
         group.program,
         group.threads,
@@ -159,7 +159,7 @@ _THROTTLED = (
 )
 
 
-def _of_iterations(group: IterationGroup) -> Finding:
+def _of_iterations(group: IterationGroup) -> LogFinding:
     """Say what took most of the suspicious iterations of a PMD thread."""
     program, whole = printable(group.program), formatting.length(1000 * group.length_us)
     longest = formatting.length(1000 * group.longest.length_us)
@@ -172,7 +172,7 @@ def _of_iterations(group: IterationGroup) -> Finding:
     next_ = f"kernel-delay {_process(group.program)} --sample-time 10"
     if group.cause in ("neither", "unknown"):
         next_ = f"kernel-delay watch {_process(group.program)} --pmd-gap {gap}"
-    return Finding(group.log, group.program, group.thread, group.cause, text, (next_,))
+    return LogFinding(group.log, group.program, group.thread, group.cause, text, (next_,))
 
 
 def _of_most(group: IterationGroup) -> str:
@@ -222,7 +222,7 @@ def _next(cause: Cause, program: str) -> tuple[str, ...]:
 _BACKTRACE = "gdb -p {pid} -batch -ex 'thread apply all bt'"
 
 
-def _of_stall(stall: Stall) -> Finding:
+def _of_stall(stall: Stall) -> LogFinding:
     name = printable(stall.thread)
     text = (
         f"Others waited {length(stall.blocked_ms)} for {who(stall.program, name)} to quiesce, and"
@@ -233,7 +233,7 @@ def _of_stall(stall: Stall) -> Finding:
     if program:
         process = f"--comm {program}"
         backtrace = f"for pid in $(pidof {program}); do {_BACKTRACE.format(pid='$pid')}; done"
-    return Finding(
+    return LogFinding(
         stall.log,
         stall.program,
         stall.thread,

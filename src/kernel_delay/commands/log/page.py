@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kernel_delay.commands.log.findings import CAUSES, commands, findings, texts
 from kernel_delay.commands.log.rounds import LongRound
-from kernel_delay.commands.log.survey import Survey
+from kernel_delay.commands.log.survey import LogSurvey
 from kernel_delay.commands.log.text import (
     extent_text,
     group_table,
@@ -37,7 +37,7 @@ _HEADINGS = (
 _TEXTS = (0, 1, 6, 7, 8)
 
 
-def render(survey: Survey) -> Iterator[str]:
+def render(survey: LogSurvey) -> Iterator[str]:
     """Yield the page, in pieces."""
     found = list(findings(survey))
     summary = [*texts(found), *(f"next: {command}" for command in commands(found))]
@@ -58,7 +58,7 @@ def render(survey: Survey) -> Iterator[str]:
     return document("events", page.title, iter([ascii_json(page)]))
 
 
-def _chart(survey: Survey) -> PageChart:
+def _chart(survey: LogSurvey) -> PageChart:
     peaks = Peaks()
     for each in survey.rounds:
         if each.time is not None:
@@ -69,12 +69,12 @@ def _chart(survey: Survey) -> PageChart:
     return peaks.chart("lengths", f"Long rounds by cause{since}", "ms")
 
 
-def _groups(survey: Survey) -> PageTable:
+def _groups(survey: LogSurvey) -> PageTable:
     table = group_table(survey, MOST_ROWS)
     return _page_table("threads", "By thread", table, len(survey.groups))
 
 
-def _iterations(survey: Survey) -> PageTable:
+def _iterations(survey: LogSurvey) -> PageTable:
     table = iteration_table(survey, MOST_ROWS)
     title = "Suspicious iterations of PMD threads"
     return _page_table("iterations", title, table, len(survey.iterations))
@@ -91,7 +91,7 @@ def _page_table(id_: str, title: str, table: Table, all_rows: int) -> PageTable:
     )
 
 
-def _rounds(survey: Survey) -> PageTable:
+def _rounds(survey: LogSurvey) -> PageTable:
     rows = tuple(map(_row, survey.rounds))
     left_out = survey.all_rounds - sum(each.repeated for each in survey.rounds)
     return PageTable("rounds", "Each round", _HEADINGS, _TEXTS, rows, left_out)

@@ -167,7 +167,7 @@ class Log(Struct):
     missing: int
 
 
-class Survey(Struct):
+class LogSurvey(Struct):
     """All that is known of the logs that were read.
 
     rounds: the longest ones, in the order of time; all_rounds: how many there were.
@@ -282,7 +282,9 @@ class _Duplicates:
         return self.has((round_.thread, round_.number, *figures), round_.time)
 
 
-def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime.tzinfo) -> Survey:
+def survey(
+    logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime.tzinfo
+) -> LogSurvey:
     """Read the logs, each from its oldest file to its newest.
 
     Args:
@@ -322,7 +324,7 @@ def survey(logs: Sequence[LogFiles], left_out: Iterable[str], timezone: datetime
         stalls = heapq.nlargest(
             MOST_STALLS, [*stalls, *rounds.stalls()], key=lambda each: each.blocked_ms
         )
-    return Survey(
+    return LogSurvey(
         logs=read,
         groups=groups.all(),
         rounds=list(with_others(longest.in_order())),

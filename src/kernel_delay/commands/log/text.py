@@ -10,7 +10,7 @@ from kernel_delay.commands.log.causes import Cause
 from kernel_delay.commands.log.findings import (
     CAUSES,
     ITERATION_CAUSES,
-    Finding,
+    LogFinding,
     commands,
     counted,
     findings,
@@ -21,7 +21,7 @@ from kernel_delay.commands.log.findings import (
 from kernel_delay.commands.log.iterations import IterationCause, IterationGroup
 from kernel_delay.commands.log.meanwhile import Logged
 from kernel_delay.commands.log.rounds import LongRound
-from kernel_delay.commands.log.survey import Group, Survey, class_of
+from kernel_delay.commands.log.survey import Group, LogSurvey, class_of
 from kernel_delay.formatting import printable
 from kernel_delay.model import WallClock
 from kernel_delay.reporters.grid import Column, Table, fitted
@@ -43,16 +43,16 @@ class Document(Struct, frozen=True):
     """What --json writes."""
 
     schema: Literal["kernel-delay-log/1"]
-    findings: list[Finding]
-    survey: Survey
+    findings: list[LogFinding]
+    survey: LogSurvey
 
 
-def document(survey: Survey) -> Document:
+def document(survey: LogSurvey) -> Document:
     """Return a survey for JSON."""
     return Document("kernel-delay-log/1", list(findings(survey)), survey)
 
 
-def lines(survey: Survey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[str]:
+def lines(survey: LogSurvey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[str]:
     """Yield the text: the extent, what is lost, the verdict, sums, and the longest rounds."""
     yield from _ended(layout.comment(extent_text(survey)))
     for text in loss_texts(survey):
@@ -66,7 +66,7 @@ def lines(survey: Survey, layout: Layout, most: int = FIRST_ROWS) -> Iterator[st
     yield from _rounds(survey, layout, most)
 
 
-def extent_text(survey: Survey) -> str:
+def extent_text(survey: LogSurvey) -> str:
     """Return what was read, as a sentence."""
     if not survey.logs:
         return "No line of Open vSwitch's or OVN's log was found."
@@ -84,7 +84,7 @@ def extent_text(survey: Survey) -> str:
     return f"{logs}{span}: {found}."
 
 
-def loss_texts(survey: Survey) -> Iterator[str]:
+def loss_texts(survey: LogSurvey) -> Iterator[str]:
     """Yield what is known not to be in the logs, or was not read."""
     dropped: dict[str, int] = {}
     for log in survey.logs:
@@ -111,7 +111,7 @@ def loss_texts(survey: Survey) -> Iterator[str]:
         yield f"only the {len(survey.rounds):,} longest rounds are kept one by one."
 
 
-def group_table(survey: Survey, most: int) -> Table:
+def group_table(survey: LogSurvey, most: int) -> Table:
     """Return the classes of threads, a row each, with how many rounds each cause has."""
     causes: list[Cause] = [
         cause for cause in get_args(Cause) if any(cause in group.causes for group in survey.groups)
@@ -142,7 +142,7 @@ def _group_row(group: Group, causes: list[Cause]) -> tuple[str, ...]:
     )
 
 
-def iteration_table(survey: Survey, most: int) -> Table:
+def iteration_table(survey: LogSurvey, most: int) -> Table:
     """Return the suspicious iterations, a row for each PMD thread and reason."""
     groups = survey.iterations[:most]
     causes: list[IterationCause] = [
@@ -177,7 +177,7 @@ def _iteration_row(group: IterationGroup, causes: list[IterationCause]) -> tuple
     )
 
 
-def _rounds(survey: Survey, layout: Layout, most: int) -> Iterator[str]:
+def _rounds(survey: LogSurvey, layout: Layout, most: int) -> Iterator[str]:
     if not survey.rounds:
         return
     longest = sorted(survey.rounds, key=lambda each: -each.usage.length_ms)[:most]

@@ -35,7 +35,7 @@ PACKET_SOCKETS = "drops of packet sockets"
 KERNEL_COUNTERS, OWN_COUNTERS = "counters of the kernel's datapath", "counters of ovs-vswitchd"
 
 
-class Reading:
+class LossReading:
     """The counters at one time: what could not be read is None, and `unread` says why."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class LossCounters:
         self._proc = Path(f"/proc/{pid}")
         self._is_open_vswitch = comm == DEFAULT_COMM
         self._unread: dict[str, str] = {}
-        self._last: Reading | None = None
+        self._last: LossReading | None = None
         self._datapaths: Datapaths | None = None
         self._packet_sockets: PacketSockets | None = None
         self._unixctl: Unixctl | None = None
@@ -107,9 +107,9 @@ class LossCounters:
             if each is not None:
                 each.close()
 
-    def read(self) -> Reading:
+    def read(self) -> LossReading:
         """Read what the kernel has."""
-        reading = Reading()
+        reading = LossReading()
         reading.unread.update(self._unread)
         text = self._table(reading, "overruns of netlink sockets", "net/netlink")
         reading.sockets = None if text is None else tables.parse_netlink(text)
@@ -136,7 +136,7 @@ class LossCounters:
             return len(text.splitlines()) > 1
         return False
 
-    def _table(self, reading: Reading, what: str, path: str) -> str | None:
+    def _table(self, reading: LossReading, what: str, path: str) -> str | None:
         try:
             return read_text(self._proc / path, tables.MOST_BYTES)
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class LossCounters:
             reading.unread[what] = _reason(error)
             return None
 
-    def between(self, before: Reading, after: Reading) -> PacketLosses:
+    def between(self, before: LossReading, after: LossReading) -> PacketLosses:
         """Return what was lost from one reading to the next, which was made just now.
 
         Open vSwitch is asked now, and had been asked after the window before, or at first.

@@ -18,7 +18,7 @@ from kernel_delay.openvswitch.losses import (
     OWN_COUNTERS,
     UPCALLS,
     USERSPACE,
-    Reading,
+    LossReading,
     tables,
 )
 from kernel_delay.openvswitch.losses.answers import parse_datapath, parse_events, parse_limits
@@ -33,7 +33,7 @@ from kernel_delay.openvswitch.unixctl import Answers
 UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
 
 
-def losses(before: Reading, after: Reading, conntrack_limit: int | None) -> PacketLosses:
+def losses(before: LossReading, after: LossReading, conntrack_limit: int | None) -> PacketLosses:
     """Return the difference of two readings. Sockets are of the whole network namespace."""
     unread = before.unread | after.unread
     return PacketLosses(
@@ -111,7 +111,7 @@ def _port(before: PortCounters, after: PortCounters) -> PortLosses:
     return PortLosses(after.name, rx_dropped, tx_dropped, max(0, packets), failed)
 
 
-def _overruns(before: Reading, after: Reading) -> Iterator[SocketOverrun]:
+def _overruns(before: LossReading, after: LossReading) -> Iterator[SocketOverrun]:
     old = before.sockets or {}
     for inode, each in (after.sockets or {}).items():
         # Of one that was made since, all drops are of the window.
@@ -120,7 +120,7 @@ def _overruns(before: Reading, after: Reading) -> Iterator[SocketOverrun]:
             yield SocketOverrun(inode, each.portid, tables.protocol_name(each.protocol), drops)
 
 
-def _port_overruns(before: Reading, after: Reading) -> Iterator[PortOverrun]:
+def _port_overruns(before: LossReading, after: LossReading) -> Iterator[PortOverrun]:
     if before.packet_sockets is None:
         return
     for inode, each in (after.packet_sockets or {}).items():
@@ -157,7 +157,7 @@ def with_devices(
 
 
 def with_readers(
-    found: PacketLosses, after: Reading, handlers: Sequence[int], own: set[int]
+    found: PacketLosses, after: LossReading, handlers: Sequence[int], own: set[int]
 ) -> PacketLosses:
     """Keep the sockets of the process, and say which threads and ports they are of.
 

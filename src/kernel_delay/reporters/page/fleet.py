@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from kernel_delay.fleet import Outlier, Survey
+from kernel_delay.fleet import FleetSurvey, Outlier
 from kernel_delay.formatting import printable
 from kernel_delay.reporters.fleet import (
     cause_text,
@@ -53,7 +53,7 @@ MOST_NAMED = 10
 """Outliers that are described in words, and not in the table alone."""
 
 
-def render(survey: Survey) -> Iterator[str]:
+def render(survey: FleetSurvey) -> Iterator[str]:
     """The page, in pieces."""
     title = f"A fleet of {survey.extent.nodes:,} node{'' if survey.extent.nodes == 1 else 's'}"
     page = PageFleet(
