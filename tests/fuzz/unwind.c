@@ -22,6 +22,12 @@
 #include "event_records.h"
 #include "unwind_rows.h"
 
+#ifndef ONE_OBJECT
+/* libdw can be made to copy megabytes for each frame: more of them only take longer. */
+#undef MAX_FRAMES
+#define MAX_FRAMES 16
+#endif
+
 #include "eh_frame.c"
 #include "large_frames.c"
 #include "modules.c"
