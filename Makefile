@@ -145,6 +145,11 @@ test-hanging: build packages-test .venv/.extra-test
 test-servers: build packages-test packages-servers .venv/.extra-test
 	@exec $(BIN)/python -m pytest -q tests/servers/several.py
 
+## test-stacks: stacks of the events of eleven programs, beside elfutils'; STACKS_ARGS="--only redis"
+test-stacks: build packages-test packages-stacks .venv/.extra-test
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m tests.stacks.run $(STACKS_ARGS)
+
 ## test-sos: the plugin for sos, by Debian's sosreport
 test-sos: build packages-test packages-sos .venv/.extra-test
 	@exec $(BIN)/python -m pytest -q tests/sos/plugin.py
@@ -276,6 +281,10 @@ packages-metrics:
 # As above.
 packages-servers:
 	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-servers.txt
+
+# As above.
+packages-stacks:
+	@RUNLEVEL=1 setup/debian-packages.sh setup/packages-stacks.txt
 
 # A stage whose program is not there says so.
 packages-verdicts:

@@ -1,0 +1,1 @@
+"""`make test-stacks`: the stacks of real programs' events, beside those that elfutils finds."""
