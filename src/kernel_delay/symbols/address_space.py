@@ -5,11 +5,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import structs
+
 from kernel_delay.errors import UnavailableError
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import FRAMES_NS, ROWS_NS, UNWIND_ROWS
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
-from kernel_delay.symbols.go_functions import GoFunctions
+from kernel_delay.symbols.go_functions import OUTERMOST, GoFunctions
 from kernel_delay.symbols.mappings import Mapping, code_ranges
 from kernel_delay.symbols.object_files import ObjectFile
 from kernel_delay.symbols.process_image import ProcessImage
@@ -83,7 +85,8 @@ class AddressSpace:
         lib.unwinder_unwind(self._unwinder, words, len(registers), out)
         pcs = tuple(ffi.unpack(out.pcs, out.n))
         exact = tuple(map(bool, ffi.unpack(out.exact, out.n)))
-        return Stack(pcs, exact, ENDS[out.end])
+        found = Stack(pcs, exact, ENDS[out.end])
+        return found if found.end == "whole" or not pcs else self._ended_by_go(found)
 
     def frames(self, stack: Stack) -> tuple[Frame, ...]:
         """Name a stack's frames, each preceded by the functions inlined into it."""
@@ -92,6 +95,14 @@ class AddressSpace:
         for pc, exact in zip(stack.pcs, stack.exact, strict=True):
             frames += self._symbolise(pc, exact)
         return tuple(frames)
+
+    def _ended_by_go(self, stack: Stack) -> Stack:
+        """Whole, if it ends in a function of Go's that has no caller: stripped files don't say."""
+        address = stack.pcs[-1] - (not stack.exact[-1])
+        module = lib.dwfl_addrmodule(self._dwfl, address)
+        function = self._find_go_function(address, self._objects[module]) if module else None
+        is_whole = function is not None and function[0] in OUTERMOST
+        return structs.replace(stack, end="whole") if is_whole else stack
 
     def _set_trampolines(self) -> None:
         perf_map = self._image.perf_map
@@ -223,14 +234,17 @@ class AddressSpace:
 
     def _go_function(self, pc: int, address: int, found: ObjectFile) -> Frame:
         """Name code that no symbol covers, in a Go program by its own table."""
-        if found.code not in self._go:
-            self._go[found.code] = GoFunctions.read(found.fd, found.code.path, self._image.bounds)
-        functions = self._go[found.code]
-        function = functions.find(address - found.bias) if functions else None
+        function = self._find_go_function(address, found)
         if function is None:
             return Frame(pc, None, pc - found.bias, _printed(found))
         name, offset = function
         return Frame(pc, name, offset + pc - address, _printed(found))
+
+    def _find_go_function(self, address: int, found: ObjectFile) -> tuple[str, int] | None:
+        if found.code not in self._go:
+            self._go[found.code] = GoFunctions.read(found.fd, found.code.path, self._image.bounds)
+        functions = self._go[found.code]
+        return functions.find(address - found.bias) if functions else None
 
     def _mapped(self, address: int) -> str | None:
         return mapped_object(self._code.find(address))

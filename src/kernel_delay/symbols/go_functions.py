@@ -19,6 +19,9 @@ FUNCTION = struct.Struct("<Ii")
 TEXT_START = START.size + 16
 LONGEST_NAME = 1024
 
+OUTERMOST = frozenset({"runtime.goexit", "runtime.mstart", "runtime.rt0_go"})
+"""Of a goroutine, a thread and the first thread: TOPFRAME in src/runtime/asm_amd64.s (1.19)."""
+
 TABLES = (b".gopclntab", b".data.rel.ro.gopclntab")
 
 RELA_SIZE = 24
