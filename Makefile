@@ -145,7 +145,7 @@ test-hanging: build packages-test .venv/.extra-test
 test-servers: build packages-test packages-servers .venv/.extra-test
 	@exec $(BIN)/python -m pytest -q tests/servers/several.py
 
-## test-stacks: stacks of the events of eleven programs, beside elfutils'; STACKS_ARGS="--only redis"
+## test-stacks: stacks of the events of twelve programs, beside elfutils'; STACKS_ARGS="--only redis"
 test-stacks: build packages-test packages-stacks .venv/.extra-test
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m tests.stacks.run $(STACKS_ARGS)

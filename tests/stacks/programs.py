@@ -75,16 +75,16 @@ def python(folder: Path, closing: ExitStack) -> int:
     return _start(closing, sys.executable, HERE / "calls.py")
 
 
-def go(folder: Path, closing: ExitStack) -> int:
-    """Run a program of Go: its code is without .eh_frame, and has frame pointers."""
+def go(flags: str, folder: Path, closing: ExitStack) -> int:
+    """Run a program of Go: with frame pointers, and with .debug_frame unless it is stripped."""
     source = HERE / "calls.go"
 
     def make(folder: Path) -> None:
         environment = {**os.environ, "GO111MODULE": "off", "CGO_ENABLED": "0"}
-        command = [installed("go"), "build", "-o", str(folder / "calls"), str(source)]
-        subprocess.run(command, check=True, env=environment)
+        command = [installed("go"), "build", f"-ldflags={flags}", "-o", folder / "calls", source]
+        subprocess.run([*map(str, command)], check=True, env=environment)
 
-    return _start(closing, built("calls-go", make, source) / "calls")
+    return _start(closing, built("calls-go", make, source, flags) / "calls")
 
 
 def java(folder: Path, closing: ExitStack) -> int:
@@ -128,7 +128,8 @@ PROGRAMS: Mapping[str, Start] = MappingProxyType(
         "nginx": partial(served, loads.nginx),
         "redis": partial(served, loads.redis),
         "python": python,
-        "go": go,
+        "go": partial(go, ""),
+        "go stripped": partial(go, "-s -w"),
         "java": java,
         "alloca": partial(c_program, "alloca"),
         "signal": partial(c_program, "signal"),
