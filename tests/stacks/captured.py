@@ -112,10 +112,15 @@ def capture(pid: int, mode: StackMode, seconds: float) -> Taken:
     NotingNamer.taken = []
     with (
         patch.object(event_store, "StackNamer", NotingNamer),
-        Session(find_target(pid), window, options) as session,
+        Session(find_target(pid), window, options, remark) as session,
     ):
         (sample,) = session.samples()
     return taken(sample, NotingNamer.taken)
+
+
+def remark(text: str) -> None:
+    """Print why stacks may not be walked, or functions have no names."""
+    print(f"stacks: {text}", file=sys.stderr, flush=True)
 
 
 def taken(sample: Sample, stacks: list[TakenStack]) -> Taken:

@@ -34,6 +34,9 @@ from tests.verdicts.truth import NotHereError
 EVENTS = 100_000
 FIRST_S, LONGEST_S = 2.0, 20.0
 
+TABLE_WIDTH = 200
+"""Columns; a narrower terminal would cut the figures."""
+
 MOST_DIFFERENCES = 6
 """Of a kind of threads, the most frequent first."""
 
@@ -113,8 +116,7 @@ def main() -> int:
     arguments.add_argument("--events", type=int, default=EVENTS, help="of each program")
     arguments.add_argument("--seconds", type=float, default=300, help="at most, for each program")
     args = arguments.parse_args()
-    # A table is as wide as it is, also in a file.
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    console = Console(width=TABLE_WIDTH, highlight=False)
     found: dict[str, dict[str, Compared]] = {}
     for name in args.only or PROGRAMS:
         print(f"stacks: {name}", file=sys.stderr, flush=True)
