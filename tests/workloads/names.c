@@ -6,7 +6,6 @@
  */
 #include "workload.h"
 
-
 #define MOST 256
 
 static pthread_barrier_t named;
