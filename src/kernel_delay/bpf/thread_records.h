@@ -100,7 +100,7 @@ enum syscall_flag {
 	SYSCALL_MAY_POLL = 8, /* io_uring_enter(2), by its arguments */
 	SYSCALL_RESTARTS = 16, /* restart_syscall(2) */
 	SYSCALL_ENDS_HANDLER = 32, /* sigreturn(2) */
-	SYSCALL_HAS_FILE = 64, /* its first argument is a descriptor, or a select's number of bits */
+	SYSCALL_HAS_FILE = 64, /* its first argument is a descriptor, or how many bits */
 	SYSCALL_POLLS_ARRAY = 128, /* poll(2) or ppoll(2): its second argument is how many files */
 };
 
