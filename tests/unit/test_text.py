@@ -14,6 +14,7 @@ from msgspec import structs
 from kernel_delay.cli import main
 from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import (
+    Finding,
     Lost,
     RecordedTarget,
     Sample,
@@ -511,3 +512,28 @@ def test_the_legend_has_the_letters_of_the_bars() -> None:
     brief = timed_thread(1, "brief", user=499, tool=1)
     sample = bare_sample(brief, window=window(duration_ns=TIMED_WINDOW_NS))
     assert "# Bars: U user." in text.render_summary(sample)
+
+
+def test_many_ended_threads_of_a_name_are_a_row_of_the_summary() -> None:
+    requests = [
+        structs.replace(timed_thread(tid, "request", user=2, ready=1, absent=497), exited=True)
+        for tid in range(100, 150)
+    ]
+    few = [structs.replace(thread, tid=thread.tid + 100, name="few") for thread in requests[:2]]
+    main = timed_thread(1, "main", ready=400)
+    accused = Finding("cpu_contention", "other-process", 0.1, 120, "…")
+    sample = bare_sample(
+        main, *requests, *few, window=window(duration_ns=TIMED_WINDOW_NS), verdict=(accused,)
+    )
+    rows = [line for line in text.render_summary(sample).splitlines() if line.endswith("|")]
+    assert [row.split()[:2] for row in rows] == [
+        ["1", "main"],
+        ["0", "request"],
+        ["200", "few"],
+        ["201", "few"],
+        ["120", "request"],
+    ]
+    (together,) = (row for row in rows if " x49 " in row)
+    assert together.split()[3:7] == ["19.6", "0.0", "0.0", "9.8"]
+    each = text.render_summary(sample, Layout(all_threads=True))
+    assert len([line for line in each.splitlines() if line.endswith("|")]) == 53

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from operator import itemgetter
 
 from msgspec import structs
 
-from kernel_delay.analysis import totals
+from kernel_delay.analysis import ended_threads
 from kernel_delay.analysis.processes import as_one
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.formatting import length, share
@@ -44,11 +43,7 @@ def _ended_as_one(samples: Sequence[Sample]) -> Sample:
     comm, window_ns = samples[0].target.comm, samples[0].window.duration_ns
     name = f"{comm} ({len(samples):,} processes)"
     threads = [thread for sample in samples for thread in sample.threads]
-    thread = structs.replace(reduce(totals.together, threads), tid=0, name=name)
-    if thread.time is not None:
-        there_ns = sum(structs.astuple(thread.time)) - thread.time.absent_ns
-        time = structs.replace(thread.time, absent_ns=max(0, window_ns - there_ns))
-        thread = structs.replace(thread, time=time)
+    thread = structs.replace(ended_threads.as_one(threads, window_ns), name=name, threads=1)
     return structs.replace(
         as_one(samples),
         target=Target(0, comm, None),

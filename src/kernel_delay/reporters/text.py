@@ -4,6 +4,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kernel_delay.analysis.ended_threads import with_ended_together
 from kernel_delay.analysis.states import by_name, slept_throughout, worst_first
 from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, SkippedWindow, Target, Thread, UpcallStats, Window
@@ -203,7 +204,8 @@ def render_summary(sample: Sample, layout: Layout = IN_A_PIPE, processes: Proces
 
 
 def _summary(sample: Sample, layout: Layout, processes: Processes) -> Iterator[str]:
-    shown, sleeping = in_order(sample, layout)
+    is_each = processes or layout.all_threads
+    shown, sleeping = in_order(sample if is_each else with_ended_together(sample), layout)
     yield from timestamps(sample, layout)
     yield from process_lines(sample, layout, processes)
     if not processes:

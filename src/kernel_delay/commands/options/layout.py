@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             "--all-threads",
             action="store_true",
             help="also show threads that slept for the whole window (otherwise summarised in"
-            " one line)",
+            " one line), and with --summary each of many ended threads of a name",
         ),
         group.add_argument(
             "--all-rows",
