@@ -110,6 +110,8 @@ def test_nothing_kept_stands_above_no_long_wait(reason: str, syscall: str, ms: i
     said = f" Whether it {unknown} is not known."
     if "poll" in reason or (reason == "socket_receive" and ms == 500):
         said += f" To see whom it waits for: kernel-delay -p {PID} --chains"
+    if reason == "clock":
+        said += f" To see where in the program: kernel-delay where -p {PID}"
     assert first_line(judged).endswith(said)
     assert not any(not finding.remark for finding in judged.verdict)
 

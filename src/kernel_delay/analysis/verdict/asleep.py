@@ -12,7 +12,7 @@ from kernel_delay.analysis.verdict.formatting import (
 )
 from kernel_delay.analysis.verdict.kernel_sleep import is_made_to_wait
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_whom
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_place, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
 from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
@@ -112,7 +112,9 @@ def _say_asleep(case: Case) -> Statement:
 
 
 def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
-    """What may show whom the main thread of one process waits for in a poll that nobody ended."""
+    """What may show where the main thread sleeps, or whom it polls if nobody ended that."""
+    if slept[0].reason == "clock":
+        return look_for_place(sample, thread)
     if slept[0].reason not in POLL_REASONS or any(
         sleep.wakers or sleep.short_ns for sleep in slept
     ):

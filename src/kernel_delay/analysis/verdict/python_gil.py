@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.analysis.verdict.formatting import length, where_from
 from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE
 from kernel_delay.analysis.verdict.rule import Case
 from kernel_delay.analysis.verdict.wakers import MainWaker
@@ -42,6 +42,12 @@ def may_be_turns(case: Case, slept: list[Sleep], waker: MainWaker) -> bool:
         return False
     others = [other for other in case.sample.threads if other.tid != case.thread.tid]
     return _outside_calls_ns(others) >= SURE_SHARE * waker.ns
+
+
+def look_for_holder(sample: Sample) -> str | None:
+    """Advise what shows who has the interpreter's lock."""
+    command = f"kernel-delay where -p {sample.target.pid}"
+    return where_from(sample, f"To see who holds it, and in which function: {command}")
 
 
 def _timed_out(slept: list[Sleep]) -> tuple[int, int]:

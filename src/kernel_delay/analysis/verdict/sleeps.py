@@ -18,6 +18,7 @@ from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE, waker_story
 from kernel_delay.analysis.verdict.python_gil import (
     AS_WITH_GIL,
     is_python,
+    look_for_holder,
     may_be_turns,
     switches,
 )
@@ -213,6 +214,8 @@ def _say(case: Case, wait: Wait) -> Statement:
     elif wait.reason == "futex" and not among_locks:
         details += switches(case, slept) if is_python(sample) else ()
         details += awaited_thread(case)
+    if AS_WITH_GIL in details:
+        advice = look_for_holder(sample)
     around = sample.system_state
     if wait.reason == "file_lock" and around is not None and around.lock_holder is not None:
         holder, pid = around.lock_holder
@@ -257,13 +260,24 @@ def _say(case: Case, wait: Wait) -> Statement:
 
 def look_for_whom(sample: Sample, thread: Thread) -> str | None:
     """Advise what may show whom the main thread of one process waits for."""
-    is_main = thread.tid == sample.target.pid and sample.processes == 1
-    if not is_main or sample.round is not None:
+    if not _is_main_of_one(sample, thread):
         return None
     if thread.chain is not None:
         # That has all other ends, also of a poll of several, and who of these is stopped.
         return f"To see what it waits for now: kernel-delay where -p {sample.target.pid}"
     return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
+
+
+def look_for_place(sample: Sample, thread: Thread) -> str | None:
+    """Advise what shows where in the program the main thread of one process sleeps."""
+    if not _is_main_of_one(sample, thread):
+        return None
+    return f"To see where in the program: kernel-delay where -p {sample.target.pid}"
+
+
+def _is_main_of_one(sample: Sample, thread: Thread) -> bool:
+    is_one = sample.processes == 1 and sample.round is None
+    return is_one and thread.tid == sample.target.pid
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:
