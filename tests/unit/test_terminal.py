@@ -455,6 +455,12 @@ def test_head_names_the_machine_process_and_version() -> None:
     assert process.endswith("b…")
 
 
+def test_that_no_call_was_seen_is_said_instead_of_a_table() -> None:
+    report = text.render(replace(WITH_EVENTS, syscall_events=()))
+    assert "# No system call that -s asks for was seen to begin and end in the window." in report
+    assert "BY STACK" not in report
+
+
 def test_calls_are_summed_up_by_stack_the_worst_first() -> None:
     again = [replace(event, tid=event.tid + 7) for event in WITH_EVENTS.syscall_events or ()]
     sample = replace(WITH_EVENTS, syscall_events=(*(WITH_EVENTS.syscall_events or ()), *again))

@@ -136,7 +136,7 @@ def sleepers(
     alike = Counter(_NUMBERS.sub("*", name) for name in names)
     kinds = [_kind(kind, count, names) for kind, count in alike.most_common(SHOWN_KINDS)]
     if left := sum(alike.values()) - sum(n for _, n in alike.most_common(SHOWN_KINDS)):
-        kinds.append(f"{left:,} others")
+        kinds.append("1 other" if left == 1 else f"{left:,} others")
     threads = "1 thread" if len(names) == 1 else f"{len(names):,} threads"
     yield ""
     yield from layout.comment(

@@ -64,7 +64,8 @@ def head_lines(header: RecordingHeader, layout: Layout) -> Iterator[str]:
     # What each of them is called stands below, in the report of a window.
     named = [f"{each.pid} ({each.comm})" for each in (target, *header.others)]
     left = len(named) - _SHOWN_PROCESSES
-    more = f" and {left:,} others" if left > 0 else ""
+    others = "1 other" if left == 1 else f"{left:,} others"
+    more = f" and {others}" if left > 0 else ""
     listed = ", ".join(named[:_SHOWN_PROCESSES])
     yield from layout.comment(printable(f"Processes {listed}{more}"))
 

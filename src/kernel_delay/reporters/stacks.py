@@ -60,6 +60,7 @@ def _functions(stack: tuple[StackFrame, ...]) -> Hashable:
 
 
 COLUMNS = f"  {'TOTAL ns':>16} {'COUNT':>10} {'MAX ns':>15}  {'SYSCALL':16} THREAD"
+NO_CALL = "No system call that -s asks for was seen to begin and end in the window."
 NO_LONG_CALL = (
     "No system call of the round took a tenth of the threshold, and a millisecond at least: none is"
     " kept with its stack."
@@ -71,15 +72,15 @@ INNERMOST, OUTERMOST = 12, 3
 
 
 def stack_lines(sample: Sample, layout: Layout) -> Iterator[str]:
-    """The table, headings alone where there were no calls; nothing if they were not asked for.
+    """The table, a line where there were no calls; nothing if they were not asked for.
 
-    Of a round only long calls are kept: that there is none is a line.
+    Of a round only long calls are kept.
     """
     if sample.syscall_events is None:
         return
-    if sample.round is not None and not sample.syscall_events:
+    if not sample.syscall_events:
         yield ""
-        yield from layout.comment(NO_LONG_CALL)
+        yield from layout.comment(NO_CALL if sample.round is None else NO_LONG_CALL)
         return
     stacks = calls_by_stack(sample)
     shown, others = stacks[: layout.top], stacks[layout.top :]
