@@ -53,6 +53,8 @@ class WatchReport:
         self.take_pmds: Callable[[], Mapping[int, PmdStats]] | None = None
         self.coverage: CoverageReader | None = None
         self._threshold_ns: int = args.threshold_ns
+        self._pmd_gap_ns: int = args.pmd_gap_ns
+        self._has_pmd_gaps: bool = args.start_trigger is None
         self._json = output_options.open_json(args.json_file, stack)
         self._shows_lines = args.json_file != output_options.STDOUT
         self._target: ProcessTarget | None = None
@@ -90,10 +92,14 @@ class WatchReport:
 
     def _title(self) -> str:
         from kernel_delay.analysis.verdict.formatting import length
+        from kernel_delay.host.target import DEFAULT_COMM
 
         assert self._target is not None
-        threshold = length(self._threshold_ns)
-        return f"watching {self._target.comm} ({self._target.pid}) for rounds of {threshold}"
+        comm, pid = self._target.comm, self._target.pid
+        pmds = ""
+        if comm == DEFAULT_COMM and self._has_pmd_gaps:
+            pmds = f" (PMD threads: off their CPU for {length(self._pmd_gap_ns)})"
+        return f"watching {comm} ({pid}) for rounds of {length(self._threshold_ns)}{pmds}"
 
     def tick(self, watch: "Watch") -> None:
         """Draw the page and read the log, now and then."""
