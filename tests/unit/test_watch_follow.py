@@ -1,14 +1,17 @@
-"""`kernel-delay watch --follow` where a process is gone before it could be watched."""
+"""`kernel-delay watch`: its first line, and `--follow` where a process is gone before that."""
 
+import argparse
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from kernel_delay import cli
 from kernel_delay.capture.rounds import watch as rounds
 from kernel_delay.commands import watch
+from kernel_delay.commands.watch_report import WatchReport
 from kernel_delay.errors import NoInputError
 from kernel_delay.host.target import ProcessTarget
 
@@ -54,3 +57,17 @@ def test_any_other_failure_ends_it(
 ) -> None:
     with pytest.raises(NoInputError, match="nothing to measure"):
         watched(os.getpid() if is_there else exited(), *options)
+
+
+def test_the_first_line_has_the_limit_of_pmd_threads(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = {"threshold_ns": 10**9, "pmd_gap_ns": 10**6, "json_file": None}
+    said = []
+    for comm, start in (("ovs-vswitchd", None), ("ovs-vswitchd", "up:f"), ("redis-server", None)):
+        args = argparse.Namespace(**limits, start_trigger=start)
+        with ExitStack() as stack:
+            report = WatchReport(args, stack, None)
+            report.begin(ProcessTarget(7, comm, None), None, None, stack)
+            report.attached()
+        said.append(capsys.readouterr().err)
+    assert "for rounds of 1,000.0 ms (PMD threads: off their CPU for 1.0 ms); Ctrl-C" in said[0]
+    assert not any("PMD" in line for line in said[1:])
