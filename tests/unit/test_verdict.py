@@ -594,6 +594,9 @@ def test_a_lock_names_its_owner() -> None:
     finding = found("lock", sample(*IDLE, thread))
     assert finding.who == "program"
     assert "revalidator9 (9) held the lock at 0xabc0 for 100 % of that" in finding.text
+    assert finding.advice == "Option -s shows where in the program it waits."
+    # With that option the report shows it.
+    assert found("lock", replace(sample(*IDLE, thread), syscall_events=())).advice is None
 
 
 def test_several_locks_of_one_owner_have_no_address() -> None:

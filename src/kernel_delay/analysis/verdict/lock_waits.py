@@ -14,6 +14,9 @@ def _lock_ns(sample: Sample, thread: Thread) -> int:
     return sum(wait.ns for wait in thread.lock_waits)
 
 
+_WHERE_IT_WAITS = "Option -s shows where in the program it waits."
+
+
 def _say_lock(case: Case) -> Statement | None:
     sample, thread = case.sample, case.thread
     worst = thread.lock_waits[0]
@@ -22,7 +25,8 @@ def _say_lock(case: Case) -> Statement | None:
     evidence = {"owner_tid": worst.tid, "owner_ns": worst.ns, "address": worst.address}
     which = f"the lock at {worst.address:#x}" if worst.address else "several such locks"
     part = share(worst.ns, case.lost_ns)
-    where = where_from(sample, "Option -s shows where in the program it waits.")
+    has_calls = sample.round is None and sample.syscall_events is not None
+    where = None if has_calls else where_from(sample, _WHERE_IT_WAITS)
     began = f"{owner} had {which} when waits of {part} of that time began or were first seen."
     last = _last_owner(thread, worst)
     if last is not None:
