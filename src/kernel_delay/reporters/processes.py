@@ -107,10 +107,10 @@ def together(samples: Sequence[Sample]) -> tuple[Sample, Processes]:
     if len(samples) == 1:
         return samples[0], ONE
     # Most reports are of one process.
-    from kernel_delay.analysis.ended_processes import with_ended_together
+    from kernel_delay.analysis.ended import with_processes_together
 
     measured = {sample.target.pid for sample in samples}
-    shown = with_ended_together(samples)
+    shown = with_processes_together(samples)
     findings = tuple(_without_circle(each, measured) for each in _findings(ranked(shown)))
     return structs.replace(as_one(shown), verdict=findings), Processes(samples)
 

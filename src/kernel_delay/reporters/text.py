@@ -4,7 +4,6 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kernel_delay.analysis.ended_threads import with_ended_together
 from kernel_delay.analysis.states import by_name, slept_throughout, worst_first
 from kernel_delay.formatting import printable
 from kernel_delay.model import Sample, SkippedWindow, Target, Thread, UpcallStats, Window
@@ -205,7 +204,13 @@ def render_summary(sample: Sample, layout: Layout = IN_A_PIPE, processes: Proces
 
 def _summary(sample: Sample, layout: Layout, processes: Processes) -> Iterator[str]:
     is_each = processes or layout.all_threads
-    shown, sleeping = in_order(sample if is_each else with_ended_together(sample), layout)
+    if not is_each and any(thread.exited for thread in sample.threads):
+        # Most reports are of threads that live on.
+        from kernel_delay.analysis.ended import with_threads_together
+
+        shown, sleeping = in_order(with_threads_together(sample), layout)
+    else:
+        shown, sleeping = in_order(sample, layout)
     yield from timestamps(sample, layout)
     yield from process_lines(sample, layout, processes)
     if not processes:

@@ -1,23 +1,27 @@
-"""Processes that ended before anybody looked at them: those of a name are one."""
+"""What ended within a window: many threads of a name are one, and processes of a name."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from operator import itemgetter
 
 from msgspec import structs
 
-from kernel_delay.analysis import ended_threads
+from kernel_delay.analysis import totals
 from kernel_delay.analysis.processes import as_one
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.formatting import length, share
 from kernel_delay.analysis.verdict.formatting import name as thread_name
 from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Judged
 from kernel_delay.analysis.verdict.user_work import USER_WORK
-from kernel_delay.model import Finding, Sample, Target
+from kernel_delay.model import Finding, Sample, Target, Thread
+
+MOST_APART = 10
+"""Threads of a name that ended, each in its own row."""
 
 
-def with_ended_together(samples: Sequence[Sample]) -> list[Sample]:
-    """Return a window's Samples, with one for all ended processes of a name.
+def with_processes_together(samples: Sequence[Sample]) -> list[Sample]:
+    """Return a window's Samples, with one for all processes of a name that nobody saw alive.
 
     A shell starts many that end at once. Those whose arguments were read while they lived stay
     apart. A delay of those that are together is the sum of their delays.
@@ -43,7 +47,7 @@ def _ended_as_one(samples: Sequence[Sample]) -> Sample:
     comm, window_ns = samples[0].target.comm, samples[0].window.duration_ns
     name = f"{comm} ({len(samples):,} processes)"
     threads = [thread for sample in samples for thread in sample.threads]
-    thread = structs.replace(ended_threads.as_one(threads, window_ns), name=name, threads=1)
+    thread = structs.replace(_threads_as_one(threads, window_ns), name=name, threads=1)
     return structs.replace(
         as_one(samples),
         target=Target(0, comm, None),
@@ -113,3 +117,31 @@ def _own_code(samples: Sequence[Sample], name: str) -> Iterator[Finding]:
         sentence=sentence,
         details=details,
     )
+
+
+def with_threads_together(sample: Sample) -> Sample:
+    """Return a Sample of one process, with one thread for many that ended and have one name.
+
+    A server that starts a thread for each request has hundreds. Those that the verdict names stay
+    apart.
+    """
+    named = {finding.tid for finding in sample.verdict}
+    apart: list[Thread] = []
+    ended: dict[str, list[Thread]] = {}
+    for thread in sample.threads:
+        is_apart = not thread.exited or thread.tid in named
+        (apart if is_apart else ended.setdefault(thread.name, [])).append(thread)
+    for threads in ended.values():
+        is_many = len(threads) > MOST_APART
+        apart += [_threads_as_one(threads, sample.window.duration_ns)] if is_many else threads
+    return structs.replace(sample, threads=tuple(apart))
+
+
+def _threads_as_one(threads: Iterable[Thread], window_ns: int) -> Thread:
+    """Return the sum of threads that ended; absent is what they leave of one window."""
+    thread = reduce(totals.together, (structs.replace(thread, tid=0) for thread in threads))
+    if thread.time is None:
+        return thread
+    there_ns = sum(structs.astuple(thread.time)) - thread.time.absent_ns
+    time = structs.replace(thread.time, absent_ns=max(0, window_ns - there_ns))
+    return structs.replace(thread, time=time)
