@@ -37,8 +37,10 @@ def test_frozen_cgroup_is_known_after_it_was_thawed(monkeypatch: pytest.MonkeyPa
     held.look(7, "frozen")
     monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: Hierarchy(()))
     assert held.cgroup(7, "frozen") == "/sys/fs/cgroup/batch"
+    assert held.freezers(7, "frozen") == frozen.freezers
     held.forget()
     assert held.cgroup(7, "frozen") is None
+    assert not held.freezers(7, "frozen")
 
 
 def test_tracer_that_sends_the_stop_is_a_tracer(monkeypatch: pytest.MonkeyPatch) -> None:

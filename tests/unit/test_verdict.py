@@ -847,7 +847,7 @@ def test_the_freezer_that_is_still_on_is_named() -> None:
     finding = found("frozen", sample(timed_thread(5, "a", frozen=200), system_state=frozen))
     assert finding.advice == (
         "Thaw it: echo THAWED >'/cg/freezer/a b/freezer.state'"
-        " and echo 0 >/cg/unified/box/cgroup.freeze"
+        " && echo 0 >/cg/unified/box/cgroup.freeze"
     )
     assert "/pods" not in finding.text
 

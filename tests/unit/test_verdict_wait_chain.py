@@ -105,10 +105,13 @@ def test_object_that_holds_the_root_is_named(part: ChainPart, said: str) -> None
 
 def test_frozen_root_has_the_command_that_thaws_it() -> None:
     frozen = ChainPart((SERVER, ROOT), "frozen", 500 * MS, cgroup="/cg/a b")
-    advice = finding(frozen).advice
-    assert advice is not None
-    assert "echo 0 >'/cg/a b'/cgroup.freeze" in advice
-    assert "its cgroup" in (finding(replace(frozen, cgroup=None)).advice or "")
+    v2 = replace(frozen, freezers=("/cg/a b/cgroup.freeze",))
+    assert finding(v2).advice == "Thaw it: echo 0 >'/cg/a b/cgroup.freeze'"
+    v1 = replace(frozen, freezers=("/cg/a b/freezer.state",))
+    assert finding(v1).advice == "Thaw it: echo THAWED >'/cg/a b/freezer.state'"
+    redacted = replace(frozen, freezers=("freezer.state",))
+    assert finding(redacted).advice == "Thaw it: echo THAWED >freezer.state"
+    assert "its cgroup" in (finding(frozen).advice or "")
 
 
 def test_stopper_of_another_process_has_its_name() -> None:

@@ -98,6 +98,8 @@ class ChainPart(Struct, frozen=True, gc=False):
         traced: Whether `by` stopped the root as its tracer: no signal resumes it then.
         idle: Whether the thread is a server that waited for a request of its client, the first of
             `threads`.
+        freezers: The files that kept the cgroups of a frozen root frozen: freezer.state (v1),
+            cgroup.freeze (v2).
     """
 
     threads: tuple[ChainThread, ...]
@@ -111,6 +113,7 @@ class ChainPart(Struct, frozen=True, gc=False):
     gap: ChainGap | None = None
     traced: bool = False
     idle: bool = False
+    freezers: tuple[str, ...] = ()
 
 
 class WaitChain(Struct, frozen=True, gc=False):

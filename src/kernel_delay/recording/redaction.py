@@ -55,6 +55,7 @@ _SAMPLES = {
     "FilePeer.freezers": Redaction.LAST_PART,
     "CgroupLimit.path": Redaction.TEXT,
     "ChainPart.cgroup": Redaction.TEXT,
+    "ChainPart.freezers": Redaction.LAST_PART,
     "ChainPart.device": Redaction.TEXT,
     "ChainThread.title": Redaction.NOTHING,
     "HeldProcess.title": Redaction.NOTHING,

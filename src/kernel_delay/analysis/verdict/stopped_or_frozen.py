@@ -147,12 +147,13 @@ def _say_frozen(case: Case) -> Statement:
 def thaw(freezers: Iterable[str]) -> str:
     """Advise how to thaw what these files keep frozen."""
     # No full stop: the command is copied.
-    return f"Thaw it: {' and '.join(map(thawing_command, freezers))}"
+    return f"Thaw it: {' && '.join(map(thawing_command, freezers))}"
 
 
 def thawing_command(freezer: str) -> str:
     """Return what thaws the cgroup of a freezer.state of v1, or a cgroup.freeze of v2."""
-    word = "THAWED" if freezer.endswith("/freezer.state") else "0"
+    # A redacted one has no folder.
+    word = "THAWED" if freezer.rpartition("/")[2] == "freezer.state" else "0"
     return f"echo {word} >{shlex.quote(freezer)}"
 
 

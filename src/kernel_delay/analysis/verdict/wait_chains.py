@@ -1,6 +1,5 @@
 """The rules on wait chains: what the thread at their root did, and that a server had no request."""
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -26,6 +25,7 @@ from kernel_delay.analysis.verdict.formatting import (
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
+from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
 from kernel_delay.model import (
     RECEIVE_REASONS,
@@ -65,6 +65,7 @@ _WHO: dict[ChainState, Who] = {
 
 _ADVICE: dict[ChainState, str] = {
     "stopped": "To resume it: kill -CONT {pid}",
+    "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
 
@@ -153,7 +154,8 @@ def _say(case: Case) -> Statement:
         look_at = None
     advice: str | None = _ADVICE.get(main.state, look_at)
     if main.state == "frozen":
-        advice = _thaw(main.cgroup)
+        # Recordings of before have no files: the claim names the cgroup.
+        advice = thaw(main.freezers) if main.freezers else _ADVICE["frozen"]
     if main.traced:
         advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
     if main.reason in ADVICE and main.state == "blocked":
@@ -178,14 +180,6 @@ def _say(case: Case) -> Statement:
         ),
         is_wanted=is_wanted,
     )
-
-
-def _thaw(cgroup: str | None) -> str:
-    """Advise how: which version the cgroup is of, its folder does not say."""
-    if cgroup is None:
-        return "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1."
-    folder = shlex.quote(cgroup)
-    return f"Thaw it: echo 0 >{folder}/cgroup.freeze (v1: echo THAWED >{folder}/freezer.state)"
 
 
 def work_of(sample: Sample, thread: Thread, *, is_wanted: bool) -> tuple[str, ...]:

@@ -277,7 +277,8 @@ class Follower:
             by, traced = self._held_by.stopper(pid), self._held_by.is_traced(pid)
         by = by if by is not None and by.name else None
         cgroup = self._held_by.cgroup(pid, root.state)
-        return replace(part, by=by, cgroup=cgroup, traced=traced)
+        freezers = self._held_by.freezers(pid, root.state)
+        return replace(part, by=by, cgroup=cgroup, traced=traced, freezers=freezers)
 
     def _named(self, tid: int) -> ChainThread:
         states = self._states.get(tid)

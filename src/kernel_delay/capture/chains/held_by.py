@@ -22,7 +22,7 @@ class HeldBy:
         """Nothing was seen yet."""
         self._senders: dict[int, ChainThread] = {}
         self._tracers: dict[int, ChainThread] = {}
-        self._freezers: dict[int, str] = {}
+        self._freezers: dict[int, tuple[str, ...]] = {}
         self._levels: dict[int, tuple[CgroupState, ...]] = {}
 
     def signalled(self, pid: int, sender: ChainThread | None) -> None:
@@ -45,7 +45,7 @@ class HeldBy:
         elif state == "frozen" and pid not in self._freezers:
             hierarchy = read_hierarchy(pid)
             if hierarchy is not None and hierarchy.freezers:
-                self._freezers[pid] = os.path.dirname(hierarchy.freezers[0])
+                self._freezers[pid] = hierarchy.freezers
 
     def stopper(self, pid: int) -> ChainThread | None:
         """Return who stopped a process, by a signal or as its tracer."""
@@ -59,7 +59,8 @@ class HeldBy:
     def cgroup(self, pid: int, state: ChainState) -> str | None:
         """Return the cgroup that throttled or froze a process."""
         if state == "frozen":
-            return self._freezers.get(pid)
+            files = self.freezers(pid, state)
+            return os.path.dirname(files[0]) if files else None
         if state != "throttled":
             return None
         hierarchy = read_hierarchy(pid)
@@ -67,6 +68,10 @@ class HeldBy:
         before = {level.path: level.throttled_ns for level in self._levels.get(pid, ())}
         gained = [(level.throttled_ns - before.get(level.path, 0), level.path) for level in limits]
         return max(gained)[1] if gained else None
+
+    def freezers(self, pid: int, state: ChainState) -> tuple[str, ...]:
+        """Return the files that kept the cgroups of a process frozen; none if it was not frozen."""
+        return self._freezers.get(pid, ()) if state == "frozen" else ()
 
     def forget(self) -> None:
         """A window is over: whoever holds a process by the next is looked at again."""
