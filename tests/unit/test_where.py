@@ -220,6 +220,7 @@ NO_TIMEOUT = 2**32 - 1
     [
         (call("poll", 0, 0, 1500), "no descriptor, or a time-out of 1.50 s"),
         (call("poll", 0, 0, NO_TIMEOUT), "no descriptor"),
+        (call("poll", 3 * ADDRESS, 1, 1500), "no descriptor, or a time-out of 1.50 s"),
         (call("ppoll", 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
         (call("ppoll", 0, 0, 0), "no descriptor"),
         (call("select", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 252 s"),
@@ -237,8 +238,14 @@ def test_timeouts_and_signals_are_said(waits: Call, words: str) -> None:
     memory = {
         ADDRESS: struct.pack("=qq", 2, 250_000_000),
         2 * ADDRESS: struct.pack("=Q", sum(1 << number - 1 for number in signals)),
+        3 * ADDRESS: struct.pack("=ihh", -1, 1, 0),
     }
     assert named(calls(memory).waited(waits)).words == words
+
+
+def test_select_of_i386_has_its_arguments_in_memory() -> None:
+    select_of_i386 = structs.replace(call("select", ADDRESS), compat=True)
+    assert calls({}).waited(select_of_i386) == Waited()
 
 
 def test_selected_descriptors_are_those_of_all_sets(opened: Opened) -> None:

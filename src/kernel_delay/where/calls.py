@@ -132,7 +132,10 @@ class Calls:
         if name in ("poll", "ppoll", "ppoll_time64"):
             polled = self._polled(first, second)
             # Of an array that can't be read nothing is known.
-            return self._several(call, polled) if polled or not second else Waited()
+            return Waited() if polled is None else self._several(call, polled)
+        # i386's select() has one argument, the address of the others.
+        if name == "select" and call.compat:
+            return Waited()
         if name in ("select", "pselect6", "_newselect", "pselect6_time64"):
             return self._several(call, self._selected(call))
         if name in ("wait4", "waitpid", "waitid"):
@@ -200,9 +203,14 @@ class Calls:
         owner = self._names.get(own_tid)
         return Waited(words, () if owner is None else (Holder("owner", *owner),))
 
-    def _polled(self, address: int, count: int) -> list[int]:
-        """The descriptors of an array of struct pollfd."""
+    def _polled(self, address: int, count: int) -> list[int] | None:
+        """The descriptors of an array of struct pollfd; None if it can't be read.
+
+        A negative one is left out: poll(2) ignores it.
+        """
         content = self._read(address, 8 * min(count, _MOST_POLLED))
+        if count and not content:
+            return None
         whole = len(content) // 8 * 8
         return [fd for fd, _, _ in struct.iter_unpack("=ihh", content[:whole]) if fd >= 0]
 
