@@ -22,6 +22,7 @@ from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
 from kernel_delay.where import (
+    Held,
     Holder,
     ProcessPosition,
     Relation,
@@ -484,11 +485,12 @@ def test_owner_many_wait_for_is_named_once_with_state() -> None:
 
 
 @pytest.mark.parametrize("relation", ["owner", "child"])
-def test_holder_that_is_stopped_is_said_to_be(relation: Relation) -> None:
-    held = Holder(relation, 7, "sh", "stopped")
+@pytest.mark.parametrize("state", ["stopped", "traced"])
+def test_holder_that_is_stopped_is_said_to_be(relation: Relation, state: Held) -> None:
+    held = Holder(relation, 7, "sh", state)
     lines = render(answer(position(2, holders=(held,))), IN_A_PIPE).splitlines()
-    assert f"    {relation}: sh (7), stopped" in lines
-    waits = "# 1 thread waits for a lock of sh (7), which is stopped."
+    assert f"    {relation}: sh (7), {state}" in lines
+    waits = f"# 1 thread waits for a lock of sh (7), which is {state}."
     assert (waits in lines) == (relation == "owner")
 
 

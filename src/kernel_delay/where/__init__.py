@@ -20,7 +20,7 @@ State = Literal[
 
 Relation = Literal["owner", "reader", "tracer", "peer", "child"]
 
-Held = Literal["stopped", "frozen"]
+Held = Literal["stopped", "traced", "frozen"]
 
 
 class Holder(Struct, frozen=True):

@@ -62,6 +62,9 @@ LOCKED = (
     " address space, and reading would wait for it too"
 )
 
+# As in /proc/PID/stat.
+_STOPPED: Mapping[str, Held] = {"T": "stopped", "t": "traced"}
+
 OwnNames = Mapping[int, tuple[int, str]]
 """The threads of a process by their own ids: their ids here, and their names."""
 
@@ -291,10 +294,11 @@ def _call_name(thread: StandingThread) -> str:
 
 def _held(tid: int) -> Held | None:
     try:
-        if read_stat(tid).state == "T":
-            return "stopped"
+        state = read_stat(tid).state
     except (OSError, IndexError):
         return None
+    if state in _STOPPED:
+        return _STOPPED[state]
     return "frozen" if read_freezers([tid])[tid] else None
 
 
