@@ -114,6 +114,19 @@ def test_frozen_root_has_the_command_that_thaws_it() -> None:
     assert "its cgroup" in (finding(frozen).advice or "")
 
 
+def test_awaited_process_with_an_unknown_root_is_named() -> None:
+    """It is known whom the thread waited for: what that did is not."""
+    several = (SERVER, ChainThread(0, 0, "sh"))
+    found = finding(
+        ChainPart((SERVER,), "runnable", 300 * MS),
+        ChainPart(several, "unknown", 150 * MS, gap="not_followed"),
+        ChainPart((), "unknown", 50 * MS),
+    )
+    waited = "For 150.0 ms it waited for several processes named sh"
+    assert f"{waited}; the root of that wait is not known." in found.details
+    assert "For 50.0 ms it is not known whom it waited for." in found.details
+
+
 def test_stopper_of_another_process_has_its_name() -> None:
     worker = ChainThread(71, 70, "worker", process="tool")
     part = ChainPart((ROOT,), "stopped", 500 * MS, by=worker)

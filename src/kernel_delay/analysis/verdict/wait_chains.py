@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from kernel_delay.analysis.verdict.chain_parts import (
     NAMED_SHARE,
     activity,
+    as_one_thread,
     awaited_parts,
     by_state,
     idle_ns,
@@ -245,7 +246,13 @@ def _further(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> Iter
         process = f"{root.process or root.name} ({root.pid})"
         waited = f"It also waited for {process} for {length(of_root_ns)}"
         yield f"{waited}; the root of that wait is not known."
-    unknown_ns = sum_ns(unknown) - of_root_ns
+    of_others = [part for part in unknown if part.threads and part not in of_root]
+    of_other = of_main_process(sample, of_others, least_ns)
+    if sum_ns(of_other) >= least_ns:
+        other = chain_thread(as_one_thread(part.threads[-1] for part in of_other), own)
+        waited = f"For {length(sum_ns(of_other))} it waited for {other}"
+        yield f"{waited}; the root of that wait is not known."
+    unknown_ns = sum_ns([part for part in unknown if not part.threads])
     if unknown_ns >= least_ns:
         yield f"For {length(unknown_ns)} it is not known whom it waited for."
     if thread.chain.is_bounded:
