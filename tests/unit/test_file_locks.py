@@ -19,11 +19,13 @@ from kernel_delay.host.polled_locks import polled_lock
 from kernel_delay.host.target import read_stat
 from tests.workload import wait_until
 
+TIME_FOR_ALL_S = 600.0
+
 
 @pytest.fixture(autouse=True)
 def time_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other programs of the machine may have thousands of processes."""
-    monkeypatch.setattr(file_locks, "MOST_CPU_S", 600.0)
+    monkeypatch.setattr(file_locks, "MOST_CPU_S", TIME_FOR_ALL_S)
 
 
 LOCKS = """\
