@@ -203,9 +203,8 @@ def test_owner_with_more_files_than_there_is_time_for_is_not_known(
         return links(pid)
 
     monkeypatch.setattr(file_locks, "links", links_of)
-    monkeypatch.setattr(
-        time, "thread_time", lambda: thread_time() + is_late * 2 * file_locks.MOST_CPU_S
-    )
+    late_s = 2 * TIME_FOR_ALL_S
+    monkeypatch.setattr(time, "thread_time", lambda: thread_time() + is_late * late_s)
     with opened(path, OFD) as holder, opened(path) as process:
         assert polled_lock(process, KINDS) is None
 
