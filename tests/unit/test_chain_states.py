@@ -169,11 +169,16 @@ def test_timer_that_ends_a_futex_wait_is_its_root() -> None:
     assert slice_of(Was(0, 10, "blocked", place), Ender(), 10).reason == "futex"
 
 
+def lives(pid: int) -> bool:
+    """Say of a process that it has not ended."""
+    return False
+
+
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=30), st.integers(-1000, 10**9))
 def test_parts_add_up_to_the_blocked_time(lengths: list[int], more_ns: int) -> None:
     found = {ChainPart((ChainThread(n, n, ""),), "running", 0): ns for n, ns in enumerate(lengths)}
     blocked_ns = max(1, sum(lengths) + more_ns)
-    parts = exact_parts(found, blocked_ns)
+    parts = exact_parts(found, blocked_ns, lives)
     assert sum(part.ns for part in parts) == blocked_ns
     assert all(part.ns > 0 for part in parts)
 
@@ -188,9 +193,21 @@ def test_processes_of_a_name_that_were_not_followed_are_one_part() -> None:
         for pid in pids
     }
     several = (server, ChainThread(0, 0, "sh"))
-    shells, other = exact_parts(found, 410)
+    shells, other = exact_parts(found, 410, lives)
     assert (shells.threads, shells.ns, shells.gap) == (several, 400, "not_followed")
     assert (other.threads[-1].tid, other.ns) == (100, 10)
+
+
+def test_processes_of_a_name_that_are_gone_are_one_part() -> None:
+    """All of them were followed, and are more than there is room for."""
+    server = ChainThread(50, 50, "server")
+    found = {
+        ChainPart((server, ChainThread(pid, pid, "sh")), "running", 0): 10 for pid in range(60, 100)
+    }
+    several = (server, ChainThread(0, 0, "sh"))
+    (gone, living) = exact_parts(found, 400, lambda pid: pid != 99)
+    assert (gone.threads, gone.ns, gone.state) == (several, 390, "running")
+    assert living.threads == (server, ChainThread(99, 99, "sh"))
 
 
 @pytest.mark.parametrize(
@@ -346,7 +363,7 @@ def test_parts_of_many_threads_are_added_up_by_process() -> None:
         ChainPart((ChainThread(60 + n, 50, f"w{n}", process="backend"),), "blocked", 0, "clock"): n
         for n in range(1, 101)
     }
-    parts = exact_parts(found, 5_050)
+    parts = exact_parts(found, 5_050, lives)
     assert parts[0].threads == (ChainThread(0, 50, "backend", process="backend"),)
     assert parts[0].ns == sum(range(1, 93))
     assert len(parts) == 9

@@ -133,6 +133,27 @@ def test_stopper_of_another_process_has_its_name() -> None:
     assert "was stopped by worker (71) of tool (70) while" in finding(part).sentence
 
 
+@pytest.mark.parametrize(
+    ("part", "did", "advice"),
+    [
+        (ChainPart((), "running", 0), "were on a CPU", "To see what they do: kernel-delay -p 50"),
+        (ChainPart((), "blocked", 0, "pipe"), "waited for", "To see what they do: kernel-delay"),
+        (ChainPart((), "stopped", 0), "were stopped", "To see what they do: kernel-delay -p 50"),
+        (ChainPart((), "blocked", 0, "clock"), "slept on a timer", None),
+    ],
+)
+def test_processes_that_are_gone_are_a_root(part: ChainPart, did: str, advice: str | None) -> None:
+    threads = (SERVER, ChainThread(0, 0, "sh"))
+    found = finding(replace(part, threads=threads, ns=500 * MS))
+    assert found.sentence.startswith(f"several processes named sh {did}")
+    assert (
+        "while the main thread client (27090) waited for them in recvfrom for 500.0 ms"
+        in found.sentence
+    )
+    assert "root_pid" not in found.evidence
+    assert found.advice == advice or (advice and (found.advice or "").startswith(advice))
+
+
 def test_a_traced_root_is_not_to_be_resumed_by_a_signal() -> None:
     gdb = ChainThread(9, 9, "gdb")
     part = ChainPart((SERVER, ROOT), "stopped", 500 * MS, by=gdb)

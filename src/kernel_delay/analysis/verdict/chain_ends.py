@@ -27,6 +27,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     calls_of,
     explained_waits,
     is_surely_wanted,
+    look_at_children,
     way,
     work_of,
 )
@@ -35,8 +36,6 @@ from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sa
 
 # Its own waits may show more.
 _LOOK_AT = f"{LOOK_AT} kernel-delay -p {{pid}} --chains"
-
-_LOOK_AT_CHILDREN = "To see what they do: kernel-delay -p {pid} --children"
 
 # Other processes that are named.
 MOST_OTHERS = 3
@@ -104,10 +103,9 @@ def _say(case: Case) -> Statement:
     held_back = tuple(file.holding_back(sample)) if file is not None else ()
     if held_back:
         advice = NO_DELAY
-    if advice is None and not (end.pid or end.tid):
-        # Of several processes the last hop but one is their parent, or asked them.
-        advice = _LOOK_AT_CHILDREN.format(pid=threads[-2].pid)
-    if advice is None and end.pid != own:
+    if advice is None:
+        advice = look_at_children(threads)
+    if advice is None and end.pid not in (0, own):
         look_at = LOOK_AT_CODE if main.gap == "ran" else _LOOK_AT
         advice = look_at.format(pid=end.pid)
     return Statement(

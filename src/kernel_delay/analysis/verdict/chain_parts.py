@@ -46,11 +46,11 @@ def _is_idle(sample: Sample, part: ChainPart) -> bool:
     return part.idle and sample.round is None
 
 
-_Process = tuple[int, str]
+Process = tuple[int, str]
 
 
-def _process(thread: ChainThread) -> _Process:
-    """Its process: of one that is not known, or of several, the name."""
+def process_of(thread: ChainThread) -> Process:
+    """Return its process: of one that is not known, or of several, the name."""
     return thread.pid, "" if thread.pid else thread.name
 
 
@@ -67,15 +67,15 @@ def of_main_process(
         parts: Parts with threads.
         least_ns: What one thread has at least, in ns. Else those of its process are returned.
     """
-    of_process: dict[tuple[_Process, int], list[ChainPart]] = defaultdict(list)
-    of_thread: dict[tuple[_Process, int], list[ChainPart]] = defaultdict(list)
+    of_process: dict[tuple[Process, int], list[ChainPart]] = defaultdict(list)
+    of_thread: dict[tuple[Process, int], list[ChainPart]] = defaultdict(list)
     for part in parts:
         end = part.threads[-1]
         is_alone = end.pid in (0, sample.target.pid)
-        of_process[_process(end), end.tid if is_alone else 0].append(part)
-        of_thread[_process(end), end.tid].append(part)
+        of_process[process_of(end), end.tid if is_alone else 0].append(part)
+        of_thread[process_of(end), end.tid].append(part)
     main = max(of_process.values(), key=sum_ns, default=[])
-    process = _process(main[0].threads[-1]) if main else None
+    process = process_of(main[0].threads[-1]) if main else None
     threads = [each for (its, _), each in of_thread.items() if its == process]
     most, *others = sorted(threads, key=sum_ns, reverse=True) or [main]
     second_ns = sum_ns(others[0]) if others else 0

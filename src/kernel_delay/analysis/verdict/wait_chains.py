@@ -13,6 +13,7 @@ from kernel_delay.analysis.verdict.chain_parts import (
     idle_parts,
     key_of,
     of_main_process,
+    process_of,
     sum_ns,
 )
 from kernel_delay.analysis.verdict.formatting import (
@@ -150,19 +151,6 @@ def _say(case: Case) -> Statement:
     own = case.sample.target.pid
     who, it = (chain_thread(root, own), "it" if root.tid else "them")
     claim = f"{who} {activity(main)} while {name(case.sample, thread)} waited for {it}"
-    look_at: str | None = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
-    if main.state == "blocked" and main.reason == "clock":
-        look_at = None
-    advice: str | None = _ADVICE.get(main.state, look_at)
-    if main.state == "frozen":
-        # Recordings of before have no files: the claim names the cgroup.
-        advice = thaw(main.freezers) if main.freezers else _ADVICE["frozen"]
-    if main.traced:
-        advice = "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
-    if main.reason in ADVICE and main.state == "blocked":
-        advice = ADVICE[main.reason] or advice
-    # What it does itself is in this report.
-    advice = None if advice in (_LOOK_AT, LOOK_AT_CODE) and root.pid == own else advice
     is_wanted = _is_wanted(case.sample, thread, parts)
     work = work_of(case.sample, thread, is_wanted=is_wanted)
     return Statement(
@@ -170,17 +158,48 @@ def _say(case: Case) -> Statement:
         _WHO[main.state],
         {
             **({"root_tid": root.tid} if root.tid else {}),
-            "root_pid": root.pid,
+            **({"root_pid": root.pid} if root.pid else {}),
             "hops": len(main.threads),
             "waited_ns": thread.chain.ns,
         },
         (*_chain(case.sample, thread, main), *_further(case.sample, thread, parts), *work),
-        advice and advice.replace("{pid}", str(root.pid)),
+        _advice(main, own),
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
         ),
         is_wanted=is_wanted,
     )
+
+
+def _advice(main: ChainPart, own: int) -> str | None:
+    root = main.threads[-1]
+    if main.traced:
+        return "Continue it in its tracer, or detach that: a SIGCONT does not resume it."
+    if main.state == "frozen" and main.freezers:
+        return thaw(main.freezers)
+    of_reason = ADVICE.get(main.reason) if main.state == "blocked" else None
+    if of_reason is not None or main.state in ("frozen", "throttled"):
+        # Recordings of before have no files of freezers: the claim names the cgroup.
+        return of_reason or _ADVICE[main.state]
+    if main.state == "blocked" and main.reason == "clock":
+        return None
+    if process_of(root)[0] == 0:
+        return look_at_children(main.threads)
+    if main.state == "stopped":
+        return _ADVICE["stopped"].format(pid=root.pid)
+    look_at = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
+    # What it does itself is in this report.
+    return look_at.format(pid=root.pid) if root.pid != own else None
+
+
+def look_at_children(threads: Sequence[ChainThread]) -> str | None:
+    """Advise to measure processes of one name: the hop before them is their parent, or asked them.
+
+    None if they are not at the end of several hops.
+    """
+    if threads[-1].tid or threads[-1].pid or len(threads) < 2:
+        return None
+    return f"To see what they do: kernel-delay -p {threads[-2].pid} --children"
 
 
 def work_of(sample: Sample, thread: Thread, *, is_wanted: bool) -> tuple[str, ...]:
@@ -240,10 +259,11 @@ def _further(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> Iter
         process = f"{root.process or root.name} ({root.pid})"
         yield f"In all it waited for threads of {process} for {length(all_ns)}."
     unknown = [part for part in awaited if part.state == "unknown"]
-    of_root = [part for part in unknown if part.threads and part.threads[-1].pid == root.pid]
+    its = process_of(root)
+    of_root = [each for each in unknown if each.threads and process_of(each.threads[-1]) == its]
     of_root_ns = sum_ns(of_root)
     if of_root_ns >= least_ns:
-        process = f"{root.process or root.name} ({root.pid})"
+        process = f"{root.process or root.name} ({root.pid})" if root.pid else chain_thread(root)
         waited = f"It also waited for {process} for {length(of_root_ns)}"
         yield f"{waited}; the root of that wait is not known."
     of_others = [part for part in unknown if part.threads and part not in of_root]

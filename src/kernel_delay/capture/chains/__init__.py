@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
 
@@ -190,7 +190,7 @@ class Follower:
         if not blocked_ns or thread.threads != 1:
             return thread
         found = roots(thread.tid, slices, start_ns, stop_ns)
-        parts = exact_parts(self._parts(found), blocked_ns)
+        parts = exact_parts(self._parts(found), blocked_ns, cache(_has_ended))
         self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
         held = tuple(self._held(parts, start_ns, stop_ns))
         return replace(thread, chain=WaitChain(blocked_ns, parts, self._is_bounded, held))
@@ -212,7 +212,7 @@ class Follower:
         self, parts: Sequence[ChainPart], start_ns: int, stop_ns: int
     ) -> Iterator[HeldProcess]:
         """Yield the processes that something held, by those at the ends of these parts."""
-        ends = {part.threads[-1].pid for part in parts if part.gap == "lasts"}
+        ends = {part.threads[-1].pid for part in parts if part.gap == "lasts"} - {0}
         found = (
             each
             for pid in sorted(ends)
@@ -366,6 +366,10 @@ def _threads_of(pid: int) -> list[int]:
     with suppress(OSError):
         return [int(name) for name in os.listdir(PROC / str(pid) / "task")]
     return []
+
+
+def _has_ended(pid: int) -> bool:
+    return not _threads_of(pid)
 
 
 def _comm(pid: int) -> str:

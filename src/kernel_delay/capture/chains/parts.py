@@ -1,7 +1,7 @@
 """The parts of a thread's waits that are kept: they add up to its blocked time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 
 from msgspec.structs import replace
@@ -17,12 +17,19 @@ MOST_OF_THREADS = MOST_PARTS // 2
 _NOT_KNOWN = ChainPart((), "unknown", 0)
 
 
-def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainPart, ...]:
+def exact_parts(
+    found: Mapping[ChainPart, int], blocked_ns: int, has_ended: Callable[[int], bool]
+) -> tuple[ChainPart, ...]:
     """Return the parts so that they add up to what was charged as blocked.
 
     Both read the clock at the same events, one just after the other. What is left is not known.
+
+    Args:
+        found: The parts, each without its length, and that, in ns.
+        blocked_ns: What was charged, in ns.
+        has_ended: Whether a process is gone by now.
     """
-    parts = _with_short_processes_together(found).most_common()
+    parts = _with_short_processes_together(found, has_ended).most_common()
     if len(parts) > MOST_PARTS:
         parts = _by_process(parts)
     kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
@@ -37,19 +44,22 @@ def exact_parts(found: Mapping[ChainPart, int], blocked_ns: int) -> tuple[ChainP
     return tuple(replace(part, ns=ns) for part, ns in kept if ns)
 
 
-def _with_short_processes_together(found: Mapping[ChainPart, int]) -> Counter[ChainPart]:
-    """Add up parts that end in processes of one name, which ended before they were followed.
+def _with_short_processes_together(
+    found: Mapping[ChainPart, int], has_ended: Callable[[int], bool]
+) -> Counter[ChainPart]:
+    """Add up parts that end in processes of one name, which are gone or were not followed.
 
     A server may start one for each request.
     """
+    short = {part for part in found if _ends_in_a_process(part)}
+    short = {p for p in short if p.gap == "not_followed" or has_ended(p.threads[-1].pid)}
     pids: dict[tuple[ChainThread, ...], set[int]] = defaultdict(set)
-    for part in found:
-        if _ends_not_followed(part):
-            pids[_as_several(part.threads)].add(part.threads[-1].pid)
+    for part in short:
+        pids[_as_several(part.threads)].add(part.threads[-1].pid)
     added: Counter[ChainPart] = Counter()
     for each, ns in found.items():
         part = each
-        if _ends_not_followed(part) and len(pids[_as_several(part.threads)]) > 1:
+        if part in short and len(pids[_as_several(part.threads)]) > 1:
             part = replace(part, threads=_as_several(part.threads))
         added[part] += ns
     return added
@@ -59,9 +69,9 @@ def _as_several(threads: tuple[ChainThread, ...]) -> tuple[ChainThread, ...]:
     return (*threads[:-1], ChainThread(0, 0, threads[-1].name))
 
 
-def _ends_not_followed(part: ChainPart) -> bool:
-    is_known = len(part.threads) > 1 and part.threads[-1].pid == part.threads[-1].tid
-    return is_known and part.gap == "not_followed"
+def _ends_in_a_process(part: ChainPart) -> bool:
+    """Whether the last hop of several is a process's first thread."""
+    return len(part.threads) > 1 and 0 < part.threads[-1].pid == part.threads[-1].tid
 
 
 def _by_process(parts: list[tuple[ChainPart, int]]) -> list[tuple[ChainPart, int]]:
