@@ -7,7 +7,14 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 # How tests come by a CPU of their choice, of which a real-time workload leaves nothing to that of
 # another test: by name, or in the stages of verdicts and in the demo.
-NAMES_A_CPU = ("os.sched_getaffinity(", '"taskset"', "undisturbed(", "run_case(", '"lab.demo"')
+NAMES_A_CPU = (
+    "os.sched_getaffinity(",
+    "os.sched_setscheduler(",
+    '"taskset"',
+    "undisturbed(",
+    "run_case(",
+    '"lab.demo"',
+)
 
 
 class OneForEachCpu(LoadFileScheduling):  # type: ignore[misc]
