@@ -79,6 +79,15 @@ def test_held_back_bytes_have_their_remedy(held_back: dict[str, int], said: str)
     assert finding.advice.startswith("Set TCP_NODELAY")
 
 
+def test_slow_server_is_not_what_is_held_back() -> None:
+    """Of waits of half a second no delayed acknowledgement is the cause: at most 200 ms."""
+    once = replace(waited(replace(TCP, held_back=100)), count=1)
+    finding = found(once, sent=4)
+    assert "The kernel held back 100 bytes" in finding.text
+    assert finding.who == "other-process"
+    assert "TCP_NODELAY" not in finding.text
+
+
 def test_stopped_server_is_more_than_what_is_held_back() -> None:
     stopped = replace(TCP, peers=(replace(SERVER, stopped=True),), held_back=100)
     assert found(waited(stopped), sent=4).advice == "To resume it: kill -CONT 4240"

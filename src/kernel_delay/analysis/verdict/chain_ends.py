@@ -101,7 +101,7 @@ def _say(case: Case) -> Statement:
     advice = lock_advice_by(end.name, end.title)
     file = main_file(thread.sleeps)
     held_back = tuple(file.holding_back(sample)) if file is not None else ()
-    if held_back:
+    if file is not None and file.is_of_nagle:
         advice = NO_DELAY
     if advice is None:
         advice = look_at_children(threads)

@@ -119,6 +119,9 @@ ADVICE = {wait.reason: wait.advice for wait in WAITS}
 
 NO_DELAY = "Set TCP_NODELAY where that is sent, or send each message with one call."
 
+# For so long an acknowledgement is delayed at most: TCP_DELACK_MAX, include/net/tcp.h (5.14, 6.18)
+LONGEST_DELAY_NS = 200_000_000
+
 # A file is the one that a thread waited on if it did so for that part of the sleep.
 SURE_SHARE = 0.9
 
@@ -152,6 +155,7 @@ class MainFile(Struct, frozen=True):
         client_ns: How long waits were for answers from the address of its other end, in ns, also on
             connections that were over when they were looked at: who had the other end of these is
             not known.
+        waits: How many waits on those files were looked at.
     """
 
     file: SleepFile
@@ -159,6 +163,7 @@ class MainFile(Struct, frozen=True):
     slept_ns: int
     writes: bool
     client_ns: int = 0
+    waits: int = 0
 
     @property
     def is_sure(self) -> bool:
@@ -219,6 +224,11 @@ class MainFile(Struct, frozen=True):
         """How many bytes the kernel held back, that the thread waited for in the end."""
         return 0 if self.writes else self.file.held_back or self.file.peer_held_back
 
+    @property
+    def is_of_nagle(self) -> bool:
+        """Whether what is held back can make up most waits: a slower server is no matter of it."""
+        return self.held_back > 0 and self.ns <= LONGEST_DELAY_NS * self.waits
+
     def evidence(self) -> dict[str, int]:
         """What it adds to a finding's."""
         held_back = {"held_back": self.held_back} if self.held_back else {}
@@ -243,12 +253,13 @@ class MainFile(Struct, frozen=True):
         if self.file.is_client and who == "program":
             # A poll of one connection is no choice among several.
             who = "other-process"
-        is_other = self.peer is not None and self.peer.pid != sample.target.pid
-        if self.peer is not None and is_other and self.peer.stopped:
-            return "person", f"To resume it: kill -CONT {self.peer.pid}"
-        if self.peer is not None and is_other and self.peer.freezers:
-            return "person", thaw(self.peer.freezers)
-        return ("program", NO_DELAY) if self.held_back else (who, advice)
+        peer = self.peer
+        if peer is not None and peer.pid != sample.target.pid:
+            if peer.stopped:
+                return "person", f"To resume it: kill -CONT {peer.pid}"
+            if peer.freezers:
+                return "person", thaw(peer.freezers)
+        return ("program", NO_DELAY) if self.is_of_nagle else (who, advice)
 
     def _object(self, sample: Sample, reason: SleepReason) -> str | None:
         name = _NAMES.get(self.file.kind)
@@ -299,6 +310,7 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
     Several with the same processes at their other ends, as connections to one server, are one.
     """
     ns_of: dict[tuple[object, ...], int] = {}
+    waits_of: dict[tuple[object, ...], int] = {}
     longest: dict[tuple[object, ...], Sleep] = {}
     as_client: dict[str | None, int] = {}
     for sleep in slept:
@@ -308,6 +320,7 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
         whose = file.peers or file.peer_address or (file.name, file.inode)
         key = file.kind, writes, whose
         ns_of[key] = ns_of.get(key, 0) + sleep.ns
+        waits_of[key] = waits_of.get(key, 0) + sleep.count
         if file.is_client and not writes:
             as_client[file.peer_address] = as_client.get(file.peer_address, 0) + sleep.ns
         if key not in longest or longest[key].ns < sleep.ns:
@@ -319,4 +332,11 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
     sleep = longest[most]
     assert sleep.file is not None
     client_ns = as_client.get(sleep.file.peer_address, 0)
-    return MainFile(sleep.file, ns_of[most], slept_ns, sleep.syscall in WRITES, client_ns)
+    return MainFile(
+        sleep.file,
+        ns_of[most],
+        slept_ns,
+        sleep.syscall in WRITES,
+        client_ns,
+        waits_of[most],
+    )
