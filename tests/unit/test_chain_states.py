@@ -193,9 +193,19 @@ def test_processes_of_a_name_that_were_not_followed_are_one_part() -> None:
         for pid in pids
     }
     several = (server, ChainThread(0, 0, "sh"))
-    shells, other = exact_parts(found, 410, lives)
+    shells, other = exact_parts(found, 410, lambda pid: True)
     assert (shells.threads, shells.ns, shells.gap) == (several, 400, "not_followed")
     assert (other.threads[-1].tid, other.ns) == (100, 10)
+
+
+def test_processes_that_live_keep_their_pids() -> None:
+    """Backends of a server, which were not followed: each can be looked at."""
+    server = ChainThread(50, 50, "server")
+    found = {
+        ChainPart((server, ChainThread(pid, pid, "backend")), "unknown", 0, gap="not_followed"): ns
+        for pid, ns in ((60, 300), (61, 100))
+    }
+    assert [part.threads[-1].pid for part in exact_parts(found, 400, lives)] == [60, 61]
 
 
 def test_processes_of_a_name_that_are_gone_are_one_part() -> None:

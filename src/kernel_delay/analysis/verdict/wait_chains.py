@@ -183,7 +183,7 @@ def _advice(main: ChainPart, own: int) -> str | None:
         return of_reason or _ADVICE[main.state]
     if main.state == "blocked" and main.reason == "clock":
         return None
-    if process_of(root)[0] == 0:
+    if not root.pid:
         return look_at_children(main.threads)
     if main.state == "stopped":
         return _ADVICE["stopped"].format(pid=root.pid)

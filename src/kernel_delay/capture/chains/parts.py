@@ -47,21 +47,21 @@ def exact_parts(
 def _with_short_processes_together(
     found: Mapping[ChainPart, int], has_ended: Callable[[int], bool]
 ) -> Counter[ChainPart]:
-    """Add up parts that end in processes of one name, which are gone or were not followed.
+    """Add up parts that end in processes of one name, which are gone.
 
-    A server may start one for each request.
+    A server may start one for each request. One that lives is still to be looked at: it keeps its
+    PID. Of one that is the only one of its name nothing is asked.
     """
-    short = {part for part in found if _ends_in_a_process(part)}
-    short = {p for p in short if p.gap == "not_followed" or has_ended(p.threads[-1].pid)}
-    pids: dict[tuple[ChainThread, ...], set[int]] = defaultdict(set)
-    for part in short:
-        pids[_as_several(part.threads)].add(part.threads[-1].pid)
-    added: Counter[ChainPart] = Counter()
-    for each, ns in found.items():
-        part = each
-        if part in short and len(pids[_as_several(part.threads)]) > 1:
-            part = replace(part, threads=_as_several(part.threads))
-        added[part] += ns
+    added = Counter(dict(found))
+    of_name: dict[tuple[ChainThread, ...], list[ChainPart]] = defaultdict(list)
+    for part in filter(_ends_in_a_process, found):
+        of_name[_as_several(part.threads)].append(part)
+    for several, parts in of_name.items():
+        pids = {part.threads[-1].pid for part in parts}
+        gone = {pid for pid in pids if has_ended(pid)} if len(pids) > 1 else set[int]()
+        for part in parts if len(gone) > 1 else ():
+            if part.threads[-1].pid in gone:
+                added[replace(part, threads=several)] += added.pop(part)
     return added
 
 
