@@ -11,7 +11,7 @@ from kernel_delay.host.open_files import INODE_MASK, access, watched_by_epoll
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FilePeer, SleepFile
-from kernel_delay.where import Holder
+from kernel_delay.where import Held, Holder
 
 # So much of a table of sockets is looked at, and of what an epoll descriptor watches.
 TABLE_BYTES = 16 << 20
@@ -123,7 +123,7 @@ def peers(descriptor: Descriptor, found: Found) -> tuple[Holder, ...]:
     """Return who is at the other end of a descriptor, if that is known."""
     file = found.get(descriptor.key) if descriptor.key else None
     named = file.peers[:MOST_NAMED] if file is not None else ()
-    return tuple(Holder("peer", peer.pid, peer.comm) for peer in named)
+    return tuple(Holder("peer", peer.pid, peer.comm, _held(peer)) for peer in named)
 
 
 def _inode(file: SleepFile) -> str:
@@ -139,5 +139,11 @@ def _named(file: SleepFile) -> str:
 
 
 def _peer(peer: FilePeer) -> str:
-    held = ", frozen" if peer.freezers else ", stopped" if peer.stopped else ""
-    return f"{peer.comm} ({peer.pid}){held}"
+    held = _held(peer)
+    return f"{peer.comm} ({peer.pid}){f', {held}' if held else ''}"
+
+
+def _held(peer: FilePeer) -> Held | None:
+    if peer.freezers:
+        return "frozen"
+    return "stopped" if peer.stopped else None

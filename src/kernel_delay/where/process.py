@@ -256,6 +256,9 @@ class Process:
 
     def _with_state(self, holder: Holder) -> Holder:
         """A holder, with what keeps it from running; many threads may have the same one."""
+        # What peers do was looked at with their files.
+        if holder.relation == "peer":
+            return holder
         tid = holder.tid
         if tid not in self._held:
             self._held[tid] = _held(tid)

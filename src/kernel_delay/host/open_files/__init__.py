@@ -256,9 +256,7 @@ def _is_end(path: str, end: End) -> bool:
 def _peer(pid: int) -> FilePeer:
     process = Path(f"/proc/{pid}")
     try:
-        # proc_pid_stat(5): the name is in parentheses and may have some itself.
-        state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        return FilePeer(pid, read_comm(process), stopped=state == "T")
+        return FilePeer(pid, read_comm(process), stopped=read_stat(pid).state == "T")
     except (OSError, IndexError):
         return FilePeer(pid, "")
 
