@@ -30,6 +30,7 @@ from tests.integration.capture.test_thread_times import (
     running_ns,
     time_of,
 )
+from tests.integration.capture.test_timeline import switches
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.workload import LASTS_NS, wait_until
 
@@ -205,11 +206,6 @@ def test_sleep_is_known_if_all_until_its_return_was_missed(
     assert slept_ns > 250 * MS
 
 
-def arrivals(pid: int) -> int:
-    """How often a thread got a CPU (Documentation/scheduler/sched-stats.rst, Linux 6.18)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[2])
-
-
 def test_wait_is_known_if_getting_the_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -221,19 +217,20 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     workload.send()
     wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
     let_run(taker, 5 * MS, taker.send)
-    before = arrivals(workload.pid)
+    before = switches(workload.pid)
     with measured.programs.blind("on_sched_switch"):
         taker.line()
         taker.parked()
         let_run(workload, 5 * MS)
-        got_one = arrivals(workload.pid) == before + 1
+    # The deadline server of the fair class may have had others run between, this test for one.
+    kept_it = switches(workload.pid) == before
     # Another switch from it, which is seen.
     taker.ask()
     sample = measured.end()
-    assert sample.lost.missed_context_switches
+    assert sample.lost.missed_events
+    assert sample.lost.missed_context_switches or not kept_it
     its = time_of(sample.threads[0])
-    # The deadline server of the fair class may have had others run between.
-    known_ns = its.ready_ns if got_one else its.ready_ns + its.unaccounted_ns
+    known_ns = its.ready_ns if kept_it else its.ready_ns + its.unaccounted_ns
     assert known_ns > 450 * MS, its
 
 
