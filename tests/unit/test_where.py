@@ -124,6 +124,58 @@ def test_pi_mutex_has_its_owner_in_the_futex() -> None:
     assert waited == Waited("the PI mutex at 0x1000", (Holder("owner", 7071, "owner"),))
 
 
+FUTEX_WAIT_SHARED = 0
+FUTEX_WAIT_BITSET_SHARED = 9 | 0x100
+
+
+@pytest.mark.parametrize("operation", [FUTEX_WAIT_SHARED, FUTEX_WAIT_BITSET_SHARED])
+def test_join_waits_for_the_end_of_its_thread(operation: int) -> None:
+    memory = {ADDRESS: struct.pack("=I", OWNER)}
+    waited = calls(memory).waited(call("futex", ADDRESS, operation, OWNER))
+    assert waited == Waited("the end of thread owner (7071)", (Holder("child", 7071, "owner"),))
+
+
+@pytest.mark.parametrize(
+    ("operation", "content"), [(FUTEX_WAIT_SHARED, 0), (FUTEX_WAIT_PRIVATE, OWNER)]
+)
+def test_other_futex_with_the_value_of_a_tid_is_one(operation: int, content: int) -> None:
+    """The thread has ended; or nobody would wake such a wait as one ends."""
+    memory = {ADDRESS: struct.pack("=I", content)}
+    waited = calls(memory).waited(call("futex", ADDRESS, operation, OWNER))
+    assert waited == Waited("the futex at 0x1000")
+
+
+@pytest.mark.parametrize(
+    ("compat", "name", "content"),
+    [
+        (False, "futex", struct.pack("=qq", 2, 500_000_000)),
+        (True, "futex_time64", struct.pack("=qq", 2, 500_000_000)),
+        (True, "futex", struct.pack("=ii", 2, 500_000_000)),
+    ],
+)
+def test_futex_has_its_timeout(compat: bool, name: str, content: bytes) -> None:
+    waits = structs.replace(call(name, 0, FUTEX_WAIT_PRIVATE, 0, ADDRESS), compat=compat)
+    assert (
+        calls({ADDRESS: content}).waited(waits).words == "the futex at 0x0, or a time-out of 2.50 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "clock", "words"),
+    [
+        (9, time.CLOCK_MONOTONIC, "the futex"),
+        (9 | 0x100, time.CLOCK_REALTIME, "the futex"),
+        (FUTEX_LOCK_PI_PRIVATE, time.CLOCK_REALTIME, "the PI mutex"),
+    ],
+)
+def test_futex_until_a_moment_has_what_is_left(operation: int, clock: int, words: str) -> None:
+    memory = {ADDRESS: struct.pack("=qq", int(time.clock_gettime(clock)) + 7_200_000, 0)}
+    found = calls(memory).waited(call("futex", 0, operation, 0, ADDRESS)).words
+    assert found is not None
+    assert found.startswith(f"{words} at 0x0, or a time-out 83 d ")
+    assert found.endswith(" from now")
+
+
 class Opened(NamedTuple):
     """Descriptors, and what is said of each."""
 
@@ -227,10 +279,11 @@ NO_TIMEOUT = 2**32 - 1
         (call("select", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 252 s"),
         (call("pselect6", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
         (call("pause"), "a signal that has a handler"),
-        (call("rt_sigtimedwait", 2 * ADDRESS), "a signal, of SIGINT, SIGTERM, SIGRTMIN+1"),
+        (call("rt_sigtimedwait", 4 * ADDRESS), "the signal SIGUSR1"),
+        (call("rt_sigtimedwait", 2 * ADDRESS), "one of the signals SIGINT, SIGTERM, SIGRTMIN+1"),
         (
             call("rt_sigtimedwait", 2 * ADDRESS, 0, ADDRESS),
-            "a signal, of SIGINT, SIGTERM, SIGRTMIN+1, or a time-out of 2.25 s",
+            "one of the signals SIGINT, SIGTERM, SIGRTMIN+1, or a time-out of 2.25 s",
         ),
     ],
 )
@@ -240,8 +293,32 @@ def test_timeouts_and_signals_are_said(waits: Call, words: str) -> None:
         ADDRESS: struct.pack("=qq", 2, 250_000_000),
         2 * ADDRESS: struct.pack("=Q", sum(1 << number - 1 for number in signals)),
         3 * ADDRESS: struct.pack("=ihh", -1, 1, 0),
+        4 * ADDRESS: struct.pack("=Q", 1 << signal.SIGUSR1 - 1),
     }
     assert named(calls(memory).waited(waits)).words == words
+
+
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        (call("ppoll", 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
+        (call("ppoll_time64", 0, 0, 2 * ADDRESS), "no descriptor, or a time-out of 3.25 s"),
+        (call("_newselect", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 252 s"),
+        (
+            call("pselect6_time64", 0, 0, 0, 0, 2 * ADDRESS),
+            "no descriptor, or a time-out of 3.25 s",
+        ),
+        (call("rt_sigtimedwait", 0, 0, ADDRESS), "a signal, or a time-out of 2.25 s"),
+        (call("nanosleep", ADDRESS), "a sleep of 2.25 s"),
+        (call("clock_nanosleep_time64", 1, 0, 2 * ADDRESS), "a sleep of 3.25 s"),
+    ],
+)
+def test_timeouts_of_32_bit_programs_are_said(waits: Call, words: str) -> None:
+    memory = {
+        ADDRESS: struct.pack("=ii", 2, 250_000_000),
+        2 * ADDRESS: struct.pack("=qq", 3, 250_000_000),
+    }
+    assert named(calls(memory).waited(structs.replace(waits, compat=True))).words == words
 
 
 def test_select_of_i386_has_its_arguments_in_memory() -> None:
@@ -473,6 +550,21 @@ def test_deadlock_is_the_first_line_of_the_report() -> None:
     )
 
 
+def test_thread_that_joins_one_behind_its_own_lock_is_deadlocked() -> None:
+    joins = position(1, holders=(Holder("child", 2, "worker"),), reason="futex")
+    found = answer(joins, position(2, holders=owned_by(1)))
+    first, *_ = render(found, IN_A_PIPE).splitlines()
+    assert first == (
+        "# DEADLOCK: worker (1) waits for the end of worker (2), and worker (2) waits for a lock of"
+        " worker (1)."
+    )
+
+
+def test_end_of_a_process_may_come_from_any_of_its_threads() -> None:
+    waits = position(1, holders=(Holder("child", 2, "worker"),), reason="child", syscall="wait4")
+    assert deadlocks((waits, position(2, holders=owned_by(1)))) == ()
+
+
 def test_owner_many_wait_for_is_named_once_with_state() -> None:
     found = answer(
         *(position(tid, holders=owned_by(1)) for tid in range(2, 12)),
@@ -517,6 +609,14 @@ def test_threads_that_stand_alike_are_one_entry() -> None:
     assert lines[-1] == (
         "worker (1), worker (2), worker (3), 61 more: sleeping for at least 2.50 s, in futex"
     )
+
+
+def test_python_threads_stand_alike_in_frames_of_their_own() -> None:
+    frames = [
+        UserFrame(address, "work", 0, "/a.py", "/a.py:3", language="python") for address in (1, 2)
+    ]
+    alike = [position(tid, user=(frame,)) for tid, frame in enumerate(frames, start=1)]
+    assert "worker (1), worker (2): sleeping" in render(answer(*alike), IN_A_PIPE)
 
 
 def test_what_keeps_a_process_has_its_remedy() -> None:

@@ -54,10 +54,10 @@ _FRAME = "      "
 
 def render(found: Where, layout: Layout) -> str:
     """The processes, one below the other, each line with its end."""
-    names = {thread.tid: _name(thread) for each in found.processes for thread in each.threads}
+    threads = {thread.tid: thread for each in found.processes for thread in each.threads}
     lines: list[str] = []
     for circle in found.deadlocks[:MOST_DEADLOCKS]:
-        lines += layout.comment(_deadlock(circle, names), "verdict")
+        lines += layout.comment(_deadlock([threads[tid] for tid in circle]), "verdict")
     if (more := len(found.deadlocks) - MOST_DEADLOCKS) > 0:
         lines += layout.comment(f"{more:,} more {_plural(more, 'deadlock')}.", "verdict")
     for process in found.processes:
@@ -67,11 +67,11 @@ def render(found: Where, layout: Layout) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _deadlock(circle: Sequence[int], names: dict[int, str]) -> str:
-    owners = (*circle[1:], circle[0])
+def _deadlock(circle: Sequence[ThreadPosition]) -> str:
+    awaited = (*circle[1:], circle[0])
     waits = [
-        f"{names[tid]} waits for a lock of {names[owner]}"
-        for tid, owner in islice(zip(circle, owners, strict=True), MOST_DEADLOCKED)
+        f"{_name(thread)} waits for {'a lock' if thread.owners else 'the end'} of {_name(other)}"
+        for thread, other in islice(zip(circle, awaited, strict=True), MOST_DEADLOCKED)
     ]
     if (more := len(circle) - MOST_DEADLOCKED) > 0:
         waits.append(f"so on through {more:,} more {_plural(more, 'thread')}")
@@ -175,7 +175,11 @@ def _grouped(
 def _alike(thread: ThreadPosition) -> object:
     if thread.state in ("running", "exited"):
         return thread.tid
-    user = tuple((frame.address, frame.name, frame.source) for frame in thread.user)
+    # Each thread has its own frames of an interpreter.
+    user = tuple(
+        (None if frame.language else frame.address, frame.name, frame.object, frame.source)
+        for frame in thread.user
+    )
     kernel = tuple(frame.address for frame in thread.kernel)
     # Of one stack the times and futexes differ.
     waits = None if thread.reason in ("clock", "futex") and not thread.holders else thread.waits_for

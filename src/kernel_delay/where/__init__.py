@@ -29,7 +29,7 @@ class Holder(Struct, frozen=True):
     Attributes:
         relation: "owner": of a lock. "reader": the last that took a lock that readers share.
             "tracer": it stopped the thread. "peer": at the other end of a
-            pipe or connection. "child": whose end is waited for.
+            pipe or connection. "child": a process or thread whose end is waited for.
         tid: The thread; of a process the PID.
         name: Its name.
         held: What keeps it from running until a person lets it go on. None: nothing, or not known.
@@ -97,6 +97,19 @@ class ThreadPosition(Struct, frozen=True):
     def owners(self) -> tuple[Holder, ...]:
         """Who has the lock that it waits for: several have one of a file that they share."""
         return tuple(holder for holder in self.holders if holder.relation == "owner")
+
+    @property
+    def awaited_thread(self) -> Holder | None:
+        """Who alone has the lock that it waits for, or the thread whose end it waits for.
+
+        The end of a process may come from any of its threads.
+        """
+        found = [
+            holder
+            for holder in self.holders
+            if holder.relation == "owner" or (holder.relation == "child" and self.reason == "futex")
+        ]
+        return found[0] if len(found) == 1 else None
 
 
 class ProcessPosition(Struct, frozen=True):

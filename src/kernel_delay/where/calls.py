@@ -43,6 +43,7 @@ _FUTEX_CMD_MASK = 0x7F
 _FUTEX_PRIVATE = 0x80
 _FUTEX_WAIT = 0
 _FUTEX_WAIT_BITSET = 9
+_FUTEX_CLOCK_REALTIME = 0x100
 _FUTEX_LOCK_PI = (6, 13)
 _FUTEX_TID_MASK = 0x3FFFFFFF
 
@@ -64,11 +65,16 @@ _P_PID = 1
 _MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
 _TIMES = {
     "ppoll": (2, NS_PER_S),
+    "ppoll_time64": (2, NS_PER_S),
     "pselect6": (4, NS_PER_S),
+    "pselect6_time64": (4, NS_PER_S),
     "epoll_pwait2": (3, NS_PER_S),
     "rt_sigtimedwait": (2, NS_PER_S),
+    "rt_sigtimedwait_time64": (2, NS_PER_S),
     "select": (4, 1_000_000),
+    "_newselect": (4, 1_000_000),
 }
+_SIGNAL_WAITS = frozenset(("rt_sigtimedwait", "rt_sigtimedwait_time64"))
 _OF_ANY_SIGNAL = frozenset(("pause", "rt_sigsuspend"))
 
 
@@ -119,7 +125,7 @@ class Calls:
 
     def waited(self, call: Call) -> Waited:
         """Return what a call waits for; nothing where that is not known."""
-        first, second, third, *_ = call.arguments
+        first, second, *_ = call.arguments
         name = call.name
         if name in FUTEXES:
             return self._futex(call)
@@ -140,11 +146,11 @@ class Calls:
             return self._several(call, self._selected(call))
         if name in ("wait4", "waitpid", "waitid"):
             return self._children(_signed(second if name == "waitid" else first), call)
-        if name == "nanosleep" and not call.compat:
-            return self._clock(time.CLOCK_MONOTONIC, 0, first)
-        if name == "clock_nanosleep" and not call.compat:
-            return self._clock(_signed(first), second, third)
-        if name == "rt_sigtimedwait":
+        if name == "nanosleep":
+            return self._clock(call, time.CLOCK_MONOTONIC, 0, 0)
+        if name in ("clock_nanosleep", "clock_nanosleep_time64"):
+            return self._clock(call, _signed(first), second, 2)
+        if name in _SIGNAL_WAITS:
             return self._signals(call)
         if name in _OF_ANY_SIGNAL:
             return Waited("a signal that has a handler")
@@ -167,13 +173,19 @@ class Calls:
         if call.name in _MILLISECONDS:
             timeout = _signed(call.arguments[_MILLISECONDS[call.name]])
             return timeout * NS_PER_MS if timeout >= 0 else None
-        if call.name not in _TIMES or call.compat:
+        if call.name not in _TIMES:
             return None
         place, parts_per_s = _TIMES[call.name]
-        content = self._read(call.arguments[place], 16)
-        if len(content) < 16:
+        return self._time_ns(call, place, parts_per_s)
+
+    def _time_ns(self, call: Call, place: int, parts_per_s: int = NS_PER_S) -> int | None:
+        """The time that an argument of a call points to: seconds, and parts of one."""
+        is_short = call.compat and not call.name.endswith("_time64") and call.name != "epoll_pwait2"
+        kind = struct.Struct("=ii" if is_short else "=qq")
+        content = self._read(call.arguments[place], kind.size)
+        if len(content) < kind.size:
             return None
-        seconds, parts = struct.unpack("=qq", content)
+        seconds, parts = kind.unpack(content)
         return int(seconds * NS_PER_S + parts * NS_PER_S // parts_per_s)
 
     def _signals(self, call: Call) -> Waited:
@@ -182,22 +194,43 @@ class Calls:
         names = [_signal_name(number) for number in range(1, 65) if blocked >> number - 1 & 1]
         if len(names) > MOST_NAMED:
             names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"]
-        which = f", of {', '.join(names)}" if names else ""
-        return Waited(f"a signal{which}", timeout_ns=self._timeout_ns(call))
+        words = "a signal"
+        if names:
+            words = f"{'one of the signals' if len(names) > 1 else 'the signal'} {', '.join(names)}"
+        return Waited(words, timeout_ns=self._timeout_ns(call))
 
     def _futex(self, call: Call) -> Waited:
         address, operation, value, *_ = call.arguments
         value &= 0xFFFFFFFF
         command = operation & _FUTEX_CMD_MASK
+        until = self._futex_timeout(call, command)
         if command in _FUTEX_LOCK_PI:
             word = self._read(address, 4)
             owner = struct.unpack("=I", word)[0] & _FUTEX_TID_MASK if len(word) == 4 else 0
-            return self._lock(f"the PI mutex at {address:#x}", owner)
+            return self._lock(f"the PI mutex at {address:#x}{until}", owner)
         if operation & 0xFF == _FUTEX_WAIT | _FUTEX_PRIVATE and value == _LOCKED_AND_WAITED_FOR:
             owner = mutex_owner(self._read(address, _NATIVE_MUTEX.size), call.compat)
             if owner in self._names:
-                return self._lock(f"the mutex at {address:#x}", owner)
-        return Waited(f"the futex at {address:#x}")
+                return self._lock(f"the mutex at {address:#x}{until}", owner)
+        # pthread_join(3) waits here, for the kernel to clear the TID as the thread ends
+        # (CLONE_CHILD_CLEARTID, clone(2)); it wakes those alone whose wait is not private.
+        is_tid = not operation & _FUTEX_PRIVATE and value in self._names
+        if is_tid and self._read(address, 4) == struct.pack("=I", value):
+            thread = Holder("child", *self._names[value])
+            return Waited(f"the end of thread {thread.name} ({thread.tid}){until}", (thread,))
+        return Waited(f"the futex at {address:#x}{until}")
+
+    def _futex_timeout(self, call: Call, command: int) -> str:
+        """Until when it waits at most, in words; empty: for as long as it takes, or not known."""
+        asked_ns = self._time_ns(call, 3) if call.arguments[3] else None
+        if asked_ns is None:
+            return ""
+        if command == _FUTEX_WAIT:
+            return f", or a time-out of {brief(asked_ns)}"
+        is_real = call.arguments[1] & _FUTEX_CLOCK_REALTIME or command == _FUTEX_LOCK_PI[0]
+        clock = time.CLOCK_REALTIME if is_real else time.CLOCK_MONOTONIC
+        left_ns = max(0, asked_ns - time.clock_gettime_ns(clock))
+        return f", or a time-out {brief(left_ns)} from now"
 
     def _lock(self, words: str, own_tid: int) -> Waited:
         owner = self._names.get(own_tid)
@@ -240,12 +273,10 @@ class Calls:
             words += f" and {len(named) - MOST_NAMED} more"
         return Waited(f"the end of {words}", tuple(named[:MOST_NAMED]))
 
-    def _clock(self, clock: int, flags: int, address: int) -> Waited:
-        content = self._read(address, 16)
-        if len(content) < 16:
+    def _clock(self, call: Call, clock: int, flags: int, place: int) -> Waited:
+        asked_ns = self._time_ns(call, place)
+        if asked_ns is None:
             return Waited()
-        seconds, nanoseconds = struct.unpack("=qq", content)
-        asked_ns = seconds * 1_000_000_000 + nanoseconds
         if not flags & _TIMER_ABSTIME:
             return Waited(f"a sleep of {brief(asked_ns)}")
         if clock not in _CLOCKS:

@@ -22,21 +22,25 @@ from kernel_delay.where.standing import Standing, StandingThread
 
 
 def deadlocks(threads: Iterable[ThreadPosition]) -> tuple[tuple[int, ...], ...]:
-    """Return the circles of threads of which each waits for a lock that the next one owns.
+    """Return the circles of threads: each waits for a lock that the next one owns, or for its end.
 
     Of several owners any may give it back: such a lock is in no circle.
     """
-    owners = {thread.tid: thread.owners[0].tid for thread in threads if len(thread.owners) == 1}
-    order = {tid: at for at, tid in enumerate(owners)}
+    awaited = {
+        thread.tid: holder.tid
+        for thread in threads
+        if (holder := thread.awaited_thread) is not None
+    }
+    order = {tid: at for at, tid in enumerate(awaited)}
     found: list[tuple[int, ...]] = []
     passed_from: dict[int, int] = {}
-    for first in owners:
+    for first in awaited:
         passed: list[int] = []
         tid = first
-        while tid in owners and tid not in passed_from:
+        while tid in awaited and tid not in passed_from:
             passed_from[tid] = first
             passed.append(tid)
-            tid = owners[tid]
+            tid = awaited[tid]
         if passed_from.get(tid) == first:
             circle = passed[passed.index(tid) :]
             start = circle.index(min(circle, key=order.__getitem__))

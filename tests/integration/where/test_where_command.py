@@ -112,6 +112,28 @@ def test_deadlock_names_both_threads_and_their_locks(deadlock: Process) -> None:
     assert text("-p", deadlock.pid)[0].startswith("# DEADLOCK: ")
 
 
+JOIN_BEHIND_A_LOCK = """
+import ctypes
+c, mutex, thread = ctypes.CDLL(None), ctypes.create_string_buffer(64), ctypes.c_ulong()
+c.pthread_mutex_lock(mutex)
+c.pthread_create(ctypes.byref(thread), None, c.pthread_mutex_lock, mutex)
+print("joins", flush=True)
+c.pthread_join(thread, None)
+"""
+
+
+def test_join_names_the_thread_and_the_deadlock_that_it_makes() -> None:
+    with python(JOIN_BEHIND_A_LOCK) as process:
+        (other,) = set(map(int, os.listdir(f"/proc/{process.pid}/task"))) - {process.pid}
+        wait_until(lambda: is_in(process.pid, FUTEX) and is_in(other, FUTEX))
+        threads = threads_of(process.pid)
+        first, *_ = text("-p", process.pid)
+    joins, locks = threads[process.pid], threads[other]
+    assert joins.waits_for == f"the end of thread {locks.name} ({other})"
+    assert [(each.relation, each.tid) for each in locks.holders] == [("owner", process.pid)]
+    assert first.startswith(f"# DEADLOCK: {joins.name} ({process.pid}) waits for the end of ")
+
+
 def test_python_that_sleeps_has_gdbs_frames() -> None:
     with python("import time; print('on', flush=True); time.sleep(600)") as process:
         wait_until(lambda: state(process.pid) == "S")
