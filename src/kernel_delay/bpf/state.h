@@ -269,7 +269,6 @@ static __always_inline bool charge_counted(struct thread *thread, struct thread_
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool was_ready = is_ready(thread->state);
 	__u64 waited_ns, until_ns;
-	struct rq *rq;
 
 	if (!counts_waits() || (__u32)task->sched_info.pcount != thread->arrivals + 1)
 		return false;
@@ -278,11 +277,12 @@ static __always_inline bool charge_counted(struct thread *thread, struct thread_
 		/* What it waited for on another CPU is charged. */
 		until_ns = waited_ns + thread->ready_since_ns;
 	} else {
-		rq = kernel_run_queue(task);
 		if (!has_run_queues() || !is_plain_sleep(thread))
 			return false;
-		until_ns = timestamp->now_ns - waited_ns - TICK_NS -
-			   (rq->clock - task->sched_info.last_arrival);
+		/* Seldom, and so by a helper: see kernel_run_queue(). */
+		until_ns =
+			timestamp->now_ns - waited_ns - TICK_NS -
+			(BPF_CORE_READ(task, se.cfs_rq, rq, clock) - task->sched_info.last_arrival);
 	}
 	charge_part(thread, record, timestamp, length_since(until_ns, thread->since_ns));
 	return was_ready;

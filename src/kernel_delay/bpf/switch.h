@@ -136,13 +136,14 @@ __noinline int end_life(struct thread *thread, struct thread_record *record,
 }
 
 /*
- * @thread, the current one, leaves @cpu to be in @state. Functions of the scheduler's that every
- * switch calls are few: a call takes 5 to 15 ns where returns are guarded.
+ * @thread, the current one, leaves the CPU of this @place to be in @state. Functions of the
+ * scheduler's that every switch calls are few: a call takes 5 to 15 ns where returns are guarded.
  */
 __noinline int switch_out_thread(struct thread *thread, struct thread_record *record,
-				 const struct timestamp *timestamp, __u32 cpu, __u32 state)
+				 const struct timestamp *timestamp, const struct queue_place *place,
+				 __u32 state)
 {
-	if (!thread || !timestamp)
+	if (!thread || !timestamp || !place)
 		return 0;
 	if (thread->state != STATE_RUNNING)
 		begin_unseen_run(thread, timestamp);
@@ -155,12 +156,8 @@ __noinline int switch_out_thread(struct thread *thread, struct thread_record *re
 	note_run(thread, timestamp);
 	enter_state(thread, state, timestamp);
 	if (state == STATE_READY_PREEMPTED) {
-		struct task_struct *task = bpf_get_current_task_btf();
-		struct queue_place at = {(__u64)group_of(task), switches_of(kernel_run_queue(task)),
-					 cpu, 0};
-
 		thread->ready_since_ns = timestamp->now_ns;
-		begin_wait(thread, &at);
+		begin_wait(thread, place);
 	}
 	end_change(thread);
 	return 0;
@@ -189,6 +186,8 @@ static __always_inline void note_stopped(struct task_struct *task, __u64 now_ns)
 static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, const struct rq *rq,
 				       bool preempt, struct timestamp *timestamp)
 {
+	struct queue_place place = {(__u64)group_of(prev), options.accounting ? switches_of(rq) : 0,
+				    cpu, 0};
 	struct thread *thread = find_settled_thread(prev);
 
 	if (!thread)
@@ -198,7 +197,7 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, cons
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, rq);
-	switch_out_thread(thread, find_or_make_record(thread, timestamp), timestamp, cpu,
+	switch_out_thread(thread, find_or_make_record(thread, timestamp), timestamp, &place,
 			  state_after(prev, preempt, timestamp));
 }
 

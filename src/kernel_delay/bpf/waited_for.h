@@ -21,25 +21,29 @@ struct pollfd {
 	__s16 revents;
 };
 
-/* What the @descriptor is of, as struct sleep_record has it, by its process's array of @files. */
-static __always_inline __u64 file_at(__u64 files, __u32 descriptor)
+/*
+ * What the @descriptor of @task is of, as struct sleep_record has it. By helpers alone: what a
+ * pointer costs the verifier is above kernel_run_queue().
+ */
+static __always_inline __u64 file_at(const struct task_struct *task, __u32 descriptor)
 {
 	struct file *file = NULL;
 
-	bpf_probe_read_kernel(&file, sizeof(file), (struct file **)files + descriptor);
+	bpf_probe_read_kernel(&file, sizeof(file),
+			      BPF_CORE_READ(task, files, fdt, fd) + descriptor);
 	return BPF_CORE_READ(file, f_inode, i_ino) << 32 | (descriptor + 1);
 }
 
 /*
  * The same of the call of that @number. Outside of a call, as of a number that has no slot for
- * flags, nothing is behind it that user space takes for a file. Not static, as take_record().
+ * flags, nothing is behind it that user space takes for a file.
  */
-__noinline __u64 file_of(__u64 files, __u32 descriptor, __u32 number)
+static __always_inline __u64 file_of(const struct task_struct *task, __u32 descriptor, __u32 number)
 {
 	if (!options.accounting ||
 	    !(options.syscall_flags[0][number & (FLAGGED_SYSCALLS - 1)] & SYSCALL_HAS_FILE))
 		return 0;
-	return file_at(files, descriptor);
+	return file_at(task, descriptor);
 }
 
 /* The arguments of a poll(2) or ppoll(2): an array, and how many are in it. */
@@ -69,7 +73,7 @@ static __always_inline __u64 polled_count(struct pt_regs *regs)
  * @thread, the current one, enters a poll of the files of @polled, an array: which is it, if it is
  * one? It sleeps on no descriptor that is not open. Not static, as take_record().
  */
-__noinline int note_polled(struct thread *thread, __u64 polled, __u64 count, __u64 files)
+__noinline int note_polled(struct thread *thread, __u64 polled, __u64 count)
 {
 	struct pollfd only;
 
@@ -77,7 +81,7 @@ __noinline int note_polled(struct thread *thread, __u64 polled, __u64 count, __u
 		return 0;
 	thread->polled_file = 0;
 	if (count == 1 && !bpf_probe_read_user(&only, sizeof(only), (void *)polled) && only.fd >= 0)
-		thread->polled_file = file_at(files, only.fd);
+		thread->polled_file = file_at(bpf_get_current_task_btf(), only.fd);
 	return 0;
 }
 
@@ -85,11 +89,8 @@ __noinline int note_polled(struct thread *thread, __u64 polled, __u64 count, __u
 static __always_inline void note_polled_file(struct thread *thread, __u8 flags,
 					     struct pt_regs *regs)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
 	if (options.accounting && flags & SYSCALL_POLLS_ARRAY)
-		note_polled(thread, polled_array(regs), polled_count(regs),
-			    (__u64)BPF_CORE_READ(task->files->fdt, fd));
+		note_polled(thread, polled_array(regs), polled_count(regs));
 }
 
 /*
@@ -108,7 +109,7 @@ static __always_inline __u64 sleep_file(const struct thread *thread, struct task
 	number = syscall_number(regs);
 	if (options.syscall_flags[0][number & (FLAGGED_SYSCALLS - 1)] & SYSCALL_POLLS_ARRAY)
 		return thread->mode == MODE_USER ? 0 : thread->polled_file;
-	return file_of((__u64)BPF_CORE_READ(task->files->fdt, fd), first_argument(regs), number);
+	return file_of(task, first_argument(regs), number);
 }
 
 /*
@@ -377,7 +378,7 @@ static __always_inline void note_polled_before(struct thread *thread, struct tas
 
 	if (only->fd < 0)
 		return;
-	file = file_at((__u64)BPF_CORE_READ(task->files->fdt, fd), only->fd);
+	file = file_at(task, only->fd);
 	/* The thread may be off to its next call by now. */
 	if (!__sync_val_compare_and_swap(&thread->polled_file, 0, file) && thread->since_ns)
 		__sync_val_compare_and_swap(&thread->polled_file, file, 0);
