@@ -378,3 +378,16 @@ def test_parts_of_many_threads_are_added_up_by_process() -> None:
     assert parts[0].ns == sum(range(1, 93))
     assert len(parts) == 9
     assert not any(part.state == "unknown" for part in parts)
+
+
+def test_thread_that_many_of_a_server_wait_for_keeps_its_name() -> None:
+    root = ChainThread(59, 50, "loader", process="backend")
+    found = {
+        ChainPart(
+            (ChainThread(60 + n, 50, f"w{n}", process="backend"), root), "blocked", 0, "clock"
+        ): 10
+        for n in range(1, 101)
+    }
+    parts = exact_parts(found, 1_000, lives)
+    assert parts[0].threads == (ChainThread(0, 50, "backend", process="backend"), root)
+    assert parts[0].ns == 920

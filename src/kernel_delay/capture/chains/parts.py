@@ -30,8 +30,10 @@ def exact_parts(
         has_ended: Whether a process is gone by now.
     """
     parts = _with_short_processes_together(found, has_ended).most_common()
-    if len(parts) > MOST_PARTS:
-        parts = _by_process(parts)
+    # Who stands between first: many threads of a server may wait for the same one.
+    for keeps_end in (True, False):
+        if len(parts) > MOST_PARTS:
+            parts = _by_process(parts, keeps_end=keeps_end)
     kept = [(part, ns) for part, ns in parts[:MOST_PARTS] if part != _NOT_KNOWN]
     left_ns = blocked_ns - sum(ns for _, ns in kept)
     while left_ns < 0:
@@ -74,16 +76,22 @@ def _ends_in_a_process(part: ChainPart) -> bool:
     return len(part.threads) > 1 and 0 < part.threads[-1].pid == part.threads[-1].tid
 
 
-def _by_process(parts: list[tuple[ChainPart, int]]) -> list[tuple[ChainPart, int]]:
+def _by_process(
+    parts: list[tuple[ChainPart, int]], *, keeps_end: bool
+) -> list[tuple[ChainPart, int]]:
     """Add up short parts whose threads are of the same processes, the longest sum first.
 
-    A server may have a thread for each connection.
+    A server may have a thread for each connection. The thread at the end of a chain is to be the
+    same if `keeps_end`.
     """
     added = Counter(dict(parts[:MOST_OF_THREADS]))
     for each, ns in parts[MOST_OF_THREADS:]:
         part = each
-        threads = tuple(_processes(part.threads))
-        if threads != part.threads:
+        ends = part.threads[-1:] if keeps_end else ()
+        threads = (*_processes(part.threads[: len(part.threads) - len(ends)]), *ends)
+        if threads != part.threads and keeps_end:
+            part = replace(part, threads=threads)
+        elif threads != part.threads:
             part = ChainPart(threads, part.state, 0, part.reason, gap=part.gap, idle=part.idle)
         added[part] += ns
     return added.most_common()
