@@ -36,11 +36,11 @@ class PmdPackets(Measure):
     method = (
         "UDP packets of 64 bytes in 100 streams, as fast as one CPU sends them. A PMD"
         " thread on the other CPU forwards them by AF_XDP, from one veth to another. The"
-        " figure is packets per second of that thread's CPU time, of which only the share"
-        " of iterations with packets counts (`pmd-stats-show`): what other tasks of the"
-        " machine take does not. Fewer packets, and CPU time added to a packet, compare"
-        " with the blocks before and after that have nothing attached, of the same"
-        " ovs-vswitchd. Each pair has one of its own. Open vSwitch is Debian's package."
+        " figure is packets per second of that thread's CPU time in iterations with packets"
+        " (`pmd-stats-show`): what other tasks of the machine take does not count. Fewer"
+        " packets, and CPU time added to a packet, compare with the blocks before and after"
+        " that have nothing attached, of the same ovs-vswitchd. Each pair has one of its own."
+        " Open vSwitch is Debian's package."
     )
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
