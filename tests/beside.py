@@ -13,6 +13,7 @@ NAMES_A_CPU = (
     '"taskset"',
     "undisturbed(",
     "run_case(",
+    "in_process import",
     '"lab.demo"',
 )
 

@@ -127,7 +127,7 @@ def test_watch_names_functions_of_another_users_process(root_user: None, tmp_pat
         for path in (program, Path(folder)):
             subprocess.run(["chown", str(NOBODY), path], check=True)
         as_nobody = ["setpriv", "--reuid", str(NOBODY), "--clear-groups"]
-        workload = Workload([*as_nobody, program, 8])
+        workload = Workload([*as_nobody, program, 16])
         try:
             with watch_of(workload.pid, tmp_path / "records", "--threshold", "0.005") as watching:
                 workload.send()

@@ -99,10 +99,13 @@ def test_a_change_of_openflow_has_all_flows_revalidated(ovs: Instance, tmp_path:
         flows = settled(ovs, follower).keys
         so_far = len(follower.seen())
         ovs.ofctl("add-flow", kernel_datapath.BRIDGE, ANOTHER_FLOW)
-        found = follower.until(lambda rounds: any(each.revalidated for each in rounds), so_far)
+        # The first may be a part: of a dump that had begun before.
+        found = follower.until(
+            lambda rounds: any(each.revalidated == flows for each in rounds), so_far
+        )
         ovs.ofctl("--strict", "del-flows", kernel_datapath.BRIDGE, ANOTHER_FLOW.rpartition(",")[0])
     changed = [each.revalidated for each in found if each.revalidated]
-    assert changed[0] == flows
+    assert flows in changed[:2]
 
 
 def test_the_slowest_checks_of_a_round_are_shown(ovs: Instance, tmp_path: Path) -> None:
@@ -120,10 +123,12 @@ def test_the_slowest_checks_of_a_round_are_shown(ovs: Instance, tmp_path: Path) 
     assert len(checked.checks.slowest) == 3
     work_ns = [each.work_ns for each in checked.checks.slowest]
     assert work_ns == sorted(work_ns, reverse=True)
-    # Those that are not shown were no longer.
-    assert checked.checks.waited_ns is not None
-    whole_ns = checked.checks.ns - checked.checks.waited_ns
-    assert sum(work_ns) <= whole_ns <= sum(work_ns) + (flows - 3) * work_ns[-1]
+    # Those that are not shown were no longer. Where a switch was missed, how long they waited for a
+    # CPU is not known.
+    assert sum(work_ns) <= checked.checks.ns
+    if checked.checks.waited_ns is not None:
+        whole_ns = checked.checks.ns - checked.checks.waited_ns
+        assert sum(work_ns) <= whole_ns <= sum(work_ns) + (flows - 3) * work_ns[-1]
     for each in checked.checks.slowest:
         assert f"ufid:{each.ufid}" in dumped
         assert 0 < each.ns <= checked.duration_ns

@@ -26,10 +26,16 @@ def test_record_names_the_root_of_a_wait_chain(root_user: None, tmp_path: Path) 
         assert thread.chain is not None
         assert thread.time is not None
         assert sum(part.ns for part in thread.chain.parts) == thread.time.blocked_ns
-    # The first round may have begun before the server was followed.
-    found = [finding for finding in samples[-1].verdict if finding.rule == "wait_chain"]
-    assert [finding.evidence["root_tid"] for finding in found] == [server.pid]
-    assert not found[0].remark
+    # The first round may have begun before the server was followed, and others too if the tool had
+    # no CPU for as long.
+    found = [
+        finding
+        for sample in samples[1:]
+        for finding in sample.verdict
+        if finding.rule == "wait_chain"
+    ]
+    assert {finding.evidence["root_tid"] for finding in found} == {server.pid}
+    assert not all(finding.remark for finding in found)
 
 
 def test_records_have_no_chains_unless_asked_for(root_user: None, tmp_path: Path) -> None:

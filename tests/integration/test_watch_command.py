@@ -88,7 +88,7 @@ def test_each_log_line_has_one_record_and_vice_versa(
         # Between the poll and OVS's own look at its clock it may be kept from the CPU.
         (thread,) = sample.threads
         assert thread.time is not None
-        kept_ms = thread.time.ready_ns / MS
+        kept_ms = (thread.time.ready_ns + thread.time.unaccounted_ns) / MS
         assert abs(sample.window.duration_ns / MS - line.length_ms) <= TOLERANCE_MS + kept_ms
     assert text.count("[log: ") == len(samples)
     counted = slow_ovs.long_poll_intervals()
@@ -202,18 +202,19 @@ def test_time_off_cpu_of_a_pmd_thread_is_recorded(
             watching.end()
 
     samples = [sample for path in watching.recordings() for sample in samples_in(path)]
+    # The first thread, which was stopped too, may have been so amid a round.
+    of_pmd = [each for each in samples if is_pmd(each)]
     (sample,) = (
-        each for each in samples if each.threads[0].time and each.threads[0].time.stopped_ns
+        each for each in of_pmd if each.threads[0].time and each.threads[0].time.stopped_ns
     )
     (thread,) = sample.threads
-    assert is_pmd(sample)
     assert sample.window.ended_by == "switch"
     assert thread.time is not None
     assert sum(astuple(thread.time)) == sample.window.duration_ns
     # It is stopped when it gets to its CPU, and goes on then too: others may have that for long.
     assert thread.time.stopped_ns > 150 * MS
     assert sample.verdict[0].rule == "stopped"
-    assert all(is_pmd(each) and not each.threads[0].long_poll for each in samples)
+    assert not any(each.threads[0].long_poll for each in of_pmd)
 
 
 # Its first thread polls, and works in between; another one sleeps.
@@ -289,19 +290,19 @@ def test_tracer_is_named_not_an_older_stop_signal(root_user: None, tmp_path: Pat
         time.sleep(0.5)
 
         lines: list[str] = []
-        gdb = ""
+        gdbs = []
 
         def is_reported() -> bool:
             """If the event before the stop was missed, no round has that one."""
-            nonlocal gdb
-            gdb = stopped_by_gdb(poller.pid)
+            gdbs.append(stopped_by_gdb(poller.pid))
             wait_until(lambda: watching.lines() != lines or poller.poll() is not None, "a line")
             lines[:] = watching.lines()
             return "was stopped for" in lines[-1]
 
         wait_until(is_reported, "its line")
         watching.end()
-    assert f"{gdb}, its tracer, stopped it" in lines[-1]
+    # The line may be of an earlier one's round.
+    assert any(f"{gdb}, its tracer, stopped it" in lines[-1] for gdb in gdbs)
     assert "SIGSTOP" not in lines[-1]
     assert "kill -CONT" not in lines[-1]
 

@@ -17,7 +17,8 @@ CPU_MS = 20
 SIDES, SLEPT_MS = ("before", "after"), (60, 120)
 
 # A round a line: so much CPU time, and such a sleep. time.sleep() says until when, and so the call
-# is shorter where the thread lost its CPU before it.
+# is shorter where the thread lost its CPU before it. The CPU time is read seldom: each time is a
+# system call, of which others that are traced meanwhile change the length.
 LOOP = """
 import ctypes, select, sys, time
 usleep = ctypes.CDLL(None).usleep
@@ -30,7 +31,8 @@ while poll.poll():
     cpu_ms, slept_ms = map(int, line.split())
     end_ns = time.thread_time_ns() + cpu_ms * 1_000_000
     while time.thread_time_ns() < end_ns:
-        pass
+        for _ in range(5000):
+            pass
     usleep(slept_ms * 1000)
     print("done", flush=True)
 """
@@ -75,7 +77,8 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
     for name in ("blocked.round", "blocked/clock.round"):
         assert changes[name]["kind"] == "more", name
     assert changes["user.round"]["kind"] in ("same", "unclear")
-    assert changes["clock_nanosleep.count"]["before"] == 1
+    # One whose entry was missed is not counted.
+    assert (ROUNDS - 1) / ROUNDS <= changes["clock_nanosleep.count"]["before"] <= 1
     # Of two rounds the same is seen, and not claimed.
     single = compared(str(records[first]), str(records[-1]))
     assert {change["kind"] for change in single.values()} == {"unclear"}

@@ -50,8 +50,8 @@ def test_the_time_is_of_all_processes(start: Start, tmp_path: Path) -> None:
     first = start()
     with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--time", "3") as watching:
         first.kill()
-        wait_until_it_waits(watching)
         assert watching.process.wait(HANGS_S) == 0
+        assert "waiting for a process" in watching.said()
 
 
 def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_options_of_the_unit_are_accepted(unit: Path) -> None:
 def test_a_record_lacks_nothing_for_want_of_a_right(
     root_user: None, unit: Path, folder_of_the_user: Path
 ) -> None:
-    workload = Workload([compile_workload("long_work"), 8])
+    workload = Workload([compile_workload("long_work"), 16])
     options = ("--threshold", "0.005")
     try:
         with watch_of(

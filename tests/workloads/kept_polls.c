@@ -6,7 +6,8 @@
  *   stopped    stopped, after a poll that a signal interrupted; it makes that again
  *   preempted  without its CPU there
  *
- * Answers with how long it was from that poll to the next, from inside and from outside.
+ * Answers with how long it was from that poll to the next, from inside and from outside, and how
+ * long the child kept it: others may have that CPU for a while, and leave it to it.
  */
 #include "workload.h"
 
@@ -20,6 +21,7 @@
 static volatile struct shared {
 	int parent_is_there; /* in its poll, or after it */
 	int child_is_done;
+	int64_t kept_ns;
 } * shared;
 
 static void ignore(int number)
@@ -35,9 +37,24 @@ static void stop(pid_t parent, int64_t length_ns)
 	kill(parent, SIGCONT);
 }
 
+/* How long the process's first thread has run: proc_pid_schedstat(5). */
+static int64_t ran_ns(pid_t process)
+{
+	char path[64];
+	long long ns;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", process);
+	file = fopen(path, "r");
+	require(file && fscanf(file, "%lld", &ns) == 1, path);
+	fclose(file);
+	return ns;
+}
+
 static void keep(pid_t parent, const char *what, int64_t length_ns)
 {
 	struct sched_param priority = {.sched_priority = 1};
+	int64_t start_ns, before_ns;
 
 	if (!strcmp(what, "preempted"))
 		require(!sched_setscheduler(0, SCHED_FIFO, &priority), "sched_setscheduler");
@@ -45,10 +62,13 @@ static void keep(pid_t parent, const char *what, int64_t length_ns)
 		sleep_ns(1000000);
 	if (!strcmp(what, "wait"))
 		wait_for_state(parent, "S"); /* in its poll */
+	start_ns = now_ns();
+	before_ns = ran_ns(parent);
 	if (!strcmp(what, "preempted"))
 		spin_ns(length_ns);
 	else
 		stop(parent, length_ns);
+	shared->kept_ns = now_ns() - start_ns - (ran_ns(parent) - before_ns);
 	shared->child_is_done = 1;
 	_exit(0);
 }
@@ -108,8 +128,8 @@ int main(int argc, char **argv)
 			poll(NULL, 0, 4 * length_ns / 1000000);
 	inside_ns = now_ns() - after_ns;
 	poll(NULL, 0, 1);
-	answer("{\"inside_ns\": %lld, \"outside_ns\": %lld}", (long long)inside_ns,
-	       (long long)(now_ns() - before_ns));
+	answer("{\"inside_ns\": %lld, \"outside_ns\": %lld, \"kept_ns\": %lld}",
+	       (long long)inside_ns, (long long)(now_ns() - before_ns), (long long)shared->kept_ns);
 	wait_for_line();
 	return 0;
 }

@@ -372,7 +372,9 @@ def test_a_freezer_is_a_state_of_its_own(
 
     sample = measured(burner.pid, work)
     found = time_of(sample)
-    assert least[0] - MS - found.unaccounted_ns <= found.frozen_ns <= most[0] + MS
+    # One that is to freeze may wait for a CPU before it does.
+    least_ns = least[0] - MS - found.unaccounted_ns - found.ready_ns
+    assert least_ns <= found.frozen_ns <= most[0] + MS
     assert "frozen" in rules(sample)
 
 

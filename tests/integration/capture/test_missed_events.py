@@ -186,6 +186,11 @@ def test_sleep_is_known_if_its_wakeup_was_missed(
     assert slept_ns > 280 * MS
 
 
+def arrivals(pid: int) -> int:
+    """How often a thread got a CPU (Documentation/scheduler/sched-stats.rst, Linux 6.18)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[2])
+
+
 def test_sleep_is_known_if_all_until_its_return_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -197,9 +202,12 @@ def test_sleep_is_known_if_all_until_its_return_was_missed(
     workload.send()
     wait_until(lambda: workload.slept(workload.pid) > slept and workload.state(workload.pid) == "S")
     with measured.programs.blind(*SWITCHES):
+        before = arrivals(workload.pid)
         workload.line()
+        was_missed = arrivals(workload.pid) > before
     sample = measured.end()
-    assert sample.lost.missed_context_switches
+    # This test may have had no CPU until the sleep was over.
+    assert sample.lost.missed_context_switches or not was_missed
     slept_ns = sleep_of(sample).blocked_ns
     assert slept_ns is not None
     # The scheduler's clock may be a tick behind.
@@ -310,7 +318,7 @@ def test_running_thread_without_any_event_is_unaccounted(
     )
     # That it runs shows only in an interrupt, if one comes.
     assert its.unaccounted_ns > 0
-    assert its.unaccounted_ns + running_ns(spinner) > 140 * MS, its
+    assert its.unaccounted_ns + running_ns(spinner) + its.ready_ns > 140 * MS, its
     assert not reported_of_the_kernel(sample)
 
 
@@ -348,10 +356,11 @@ def test_sleep_is_unaccounted_if_leaving_the_cpu_was_missed(
 ) -> None:
     workload = start_workload("sleeps", "nanosleep", 1, 300 * MS)
     measured = Measured(workload.pid, closing)
+    slept = workload.slept(workload.pid)
     with measured.programs.blind("on_sched_switch"):
         workload.send()
-        time.sleep(0.1)
-    time.sleep(0.3)
+        wait_until(lambda: workload.slept(workload.pid) > slept)
+    workload.line()
     workload.parked()
     sample = measured.end()
     assert sample.lost.missed_context_switches
@@ -448,7 +457,7 @@ def test_call_is_unaccounted_if_its_return_was_missed(
     (spinner,) = sample.threads
     its = time_of(spinner)
     assert its.kernel_ns < 10 * MS, its
-    assert its.unaccounted_ns + its.user_ns > 100 * MS, its
+    assert its.unaccounted_ns + its.user_ns + its.ready_ns > 100 * MS, its
     assert sample.lost.missed_events
     assert not reported_of_the_kernel(sample)
 

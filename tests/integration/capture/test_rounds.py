@@ -247,7 +247,7 @@ def test_long_timeline_keeps_its_first_and_last_slices(start_workload: StartWork
     samples, _, _ = asked(workload, plan)
 
     # As it reads once more than before there is no room for all calls of the last rounds.
-    sample = of_work(samples)[-1]
+    sample = max(of_work(samples), key=lambda each: sum(calls(assert_accounted(each)).values()))
     made = sum(calls(assert_accounted(sample)).values())
     assert sample.timeline is not None
     assert sample.round is not None
@@ -292,7 +292,7 @@ def test_short_rounds_leave_nothing_but_their_lengths(start_workload: StartWorkl
     assert not samples
     (reported,) = (each for each in totals.threads if each.tid == workload.pid)
     # The last poll is followed by no other but that which ends the workload, if any.
-    assert sum(reported.lengths) in (count - 1, count)
+    assert count - 1 - totals.lost.missed_events <= sum(reported.lengths) <= count
     assert sum(reported.lengths[:16]) == 0  # all are of 2^16 ns and more
     assert reported.longest_ns >= work_ns
 
@@ -377,7 +377,8 @@ def test_everything_is_long(start_workload: StartWorkload) -> None:
 
     samples, totals, _ = asked(workload, RoundPlan(threshold_ns=0))
 
-    assert len(samples) + totals.missed + totals.left == totals.long >= count - 1
+    assert len(samples) + totals.missed + totals.left == totals.long
+    assert totals.long >= count - 1 - totals.lost.missed_events
     assert samples
     for sample in samples:
         assert_accounted(sample)
@@ -461,7 +462,8 @@ def test_delay_before_an_interrupted_poll_restarts_is_a_round(
     kept_ns = time.ready_ns + time.stopped_ns
     assert what == "preempted" or time.stopped_ns > 0
     # Of a switch that was missed it is known that one was.
-    assert kept_ns + (time.unaccounted_ns if totals.lost.missed_events else 0) > work_ns / 2
+    unknown_ns = time.unaccounted_ns if totals.lost.missed_events else 0
+    assert kept_ns + unknown_ns > min(seen["kept_ns"], work_ns) / 2
 
 
 @pytest.mark.skipif(is_emulated(), reason="so many threads take minutes on an emulated CPU")
@@ -510,9 +512,11 @@ def test_each_kind_of_poll_makes_rounds(start_workload: StartWorkload, name: str
 
     assert totals.long == len(samples)
     lengths = [sample.window.duration_ns for sample in samples if assert_accounted(sample)]
-    # From the last poll on it works, answers and waits for a line, and polls no more.
-    assert len(lengths) == count - 1
-    assert seen["inside"]["total_ns"] <= sum(lengths) <= seen["outside"]["total_ns"]
+    # From the last poll on it works, answers and waits for a line, and polls no more. Where one was
+    # missed, two rounds are one.
+    assert count - 1 - totals.lost.missed_events <= len(lengths) <= count - 1
+    if not totals.lost.missed_events:
+        assert seen["inside"]["total_ns"] <= sum(lengths) <= seen["outside"]["total_ns"]
 
 
 # A loop of each kind that waits for one file, as for an answer that takes a time. A line of

@@ -288,11 +288,14 @@ def test_a_calls_time_is_split(start_workload: StartWorkload, measure: Measure) 
     sample, _ = measure(workload)
     number = known_syscall("nanosleep")
     (call,) = (c for c in thread(sample, workload.pid).syscalls if c.number == number)
-    assert in_calls_ns(call) == call.total_ns
+    missed = sample.lost.missed_events
+    # One whose entry or return was missed is not counted.
+    assert in_calls_ns(call) == call.total_ns or (missed and in_calls_ns(call) > call.total_ns)
+    assert call.count >= 20 - missed
     assert call.blocked_ns is not None
     assert call.unaccounted_ns is not None
     # Of a sleep whose switch was missed all is unaccounted.
-    assert call.blocked_ns + call.unaccounted_ns >= 20 * 2_900_000
+    assert call.blocked_ns + call.unaccounted_ns >= call.count * 2_900_000
     assert call.blocked_ns <= call.total_ns
 
 
@@ -324,13 +327,16 @@ def test_stopped_is_a_part(start_workload: StartWorkload, start_capture: StartCa
     workload = start_workload("calls")
     capture = start_capture(workload.pid)
     capture.wait_until_open()
+    slept = workload.slept(workload.pid)
     os.kill(workload.pid, signal.SIGSTOP)
-    wait_until(lambda: workload.state(workload.pid) == "T")
+    # It is about to stop before it leaves its CPU.
+    wait_until(lambda: workload.state(workload.pid) == "T" and workload.slept(workload.pid) > slept)
     time.sleep(0.05)
     sample = capture.end()
     os.kill(workload.pid, signal.SIGCONT)
     check(sample)
-    assert time_of(thread(sample, workload.pid)).stopped_ns >= 50_000_000
+    its = time_of(thread(sample, workload.pid))
+    assert its.stopped_ns + its.unaccounted_ns >= 50_000_000
 
 
 def test_who_had_the_cpu(start_workload: StartWorkload, measure: Measure) -> None:

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import copy2, copytree
 
 import pytest
 from msgspec.structs import replace
@@ -53,8 +55,13 @@ def held(pid: int, provider: str, probe: str) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
-    with Instance(usdt_binaries) as instance:
+def ovs(
+    root_user: None, usdt_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Instance]:
+    """One with a file of its own: the kernel has one semaphore for a place in a file."""
+    program = tmp_path_factory.mktemp("ovs") / "ovs-vswitchd"
+    copy2(usdt_binaries.ovs_vswitchd, program)
+    with Instance(replace(usdt_binaries, ovs_vswitchd=program)) as instance:
         yield instance
 
 
@@ -71,8 +78,12 @@ def test_error_names_who_has_attached_to_the_probe(
     assert line.endswith("takes one only: end that program first")
 
 
-def test_holder_without_a_bpf_program_is_another_program(start: Start, workload: Workload) -> None:
-    pid = start(workload.executable)
+def test_holder_without_a_bpf_program_is_another_program(
+    start: Start, workload: Workload, tmp_path: Path
+) -> None:
+    # As above, with its library.
+    copy = copytree(workload.executable.parent, tmp_path / "usdt")
+    pid = start(copy / workload.executable.name)
     (place, *_) = resolve_usdt(UsdtTrigger("kd_main", "round_start"), process_objects(pid))
     assert place.semaphore_offset
     with counted(replace(place, semaphore_offset=0), pid):
