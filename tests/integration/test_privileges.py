@@ -146,7 +146,7 @@ def test_watch_names_functions_of_another_users_process(root_user: None, tmp_pat
     names = {frame.name for stack in stacks for frame in stack if frame.name}
     assert "main" in names
     # A compiler may add what it made of it.
-    assert any(name.startswith(PLAIN) for name in names)
+    assert any(name.startswith(PLAIN) for name in names), names
 
 
 def test_capture_keeps_what_it_uses(workload: Workload) -> None:
