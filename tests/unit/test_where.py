@@ -32,7 +32,16 @@ from kernel_delay.where import (
     Where,
     files,
 )
-from kernel_delay.where.calls import Call, Calls, Waited, arguments_of, mutex_owner, with_files
+from kernel_delay.where import calls as module
+from kernel_delay.where.calls import (
+    Call,
+    Calls,
+    Waited,
+    arguments_of,
+    monotonic_offset_ns,
+    mutex_owner,
+    with_files,
+)
 from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
 from kernel_delay.where.standing import StandingThread, at_least_ns, state_of, stop_signal
@@ -81,11 +90,13 @@ def test_owner_of_a_32_bit_mutex_is_elsewhere() -> None:
 PID, TID = os.getpid(), threading.get_native_id()
 
 
-def calls(memory: Mapping[int, bytes], pid: int = PID) -> Calls:
+def calls(
+    memory: Mapping[int, bytes], pid: int = PID, pointers: Mapping[int, int] | None = None
+) -> Calls:
     def read(address: int, size: int) -> bytes:
         return memory.get(address, b"")[:size]
 
-    return Calls(pid, Files(pid, TID), read, NAMES)
+    return Calls(pid, Files(pid, TID), read, NAMES, pointers or {})
 
 
 def named(waited: Waited) -> Waited:
@@ -130,19 +141,27 @@ FUTEX_WAIT_BITSET_SHARED = 9 | 0x100
 
 @pytest.mark.parametrize("operation", [FUTEX_WAIT_SHARED, FUTEX_WAIT_BITSET_SHARED])
 def test_join_waits_for_the_end_of_its_thread(operation: int) -> None:
-    memory = {ADDRESS: struct.pack("=I", OWNER)}
-    waited = calls(memory).waited(call("futex", ADDRESS, operation, OWNER))
+    joins = call("futex", ADDRESS, operation, OWNER)
+    waited = calls({}, pointers={OWNER: ADDRESS - 720}).waited(joins)
     assert waited == Waited("the end of thread owner (7071)", (Holder("child", 7071, "owner"),))
 
 
 @pytest.mark.parametrize(
-    ("operation", "content"), [(FUTEX_WAIT_SHARED, 0), (FUTEX_WAIT_PRIVATE, OWNER)]
+    ("operation", "pointer"),
+    [(FUTEX_WAIT_SHARED, 0x7F0000), (FUTEX_WAIT_SHARED, 0), (FUTEX_WAIT_PRIVATE, ADDRESS)],
 )
-def test_other_futex_with_the_value_of_a_tid_is_one(operation: int, content: int) -> None:
-    """The thread has ended; or nobody would wake such a wait as one ends."""
-    memory = {ADDRESS: struct.pack("=I", content)}
-    waited = calls(memory).waited(call("futex", ADDRESS, operation, OWNER))
+def test_other_futex_with_the_value_of_a_tid_is_one(operation: int, pointer: int) -> None:
+    """In a container TIDs are small, as the values of locks that processes share."""
+    memory = {ADDRESS: struct.pack("=I", OWNER)}
+    looked = calls(memory, pointers={OWNER: pointer})
+    waited = looked.waited(call("futex", ADDRESS, operation, OWNER))
     assert waited == Waited("the futex at 0x1000")
+
+
+def test_mutex_that_is_waited_for_until_a_moment_names_its_owner() -> None:
+    waits = call("futex", ADDRESS, FUTEX_WAIT_PRIVATE | FUTEX_WAIT_BITSET_SHARED, 2, 0)
+    waited = calls({ADDRESS: mutex()}).waited(waits)
+    assert waited == Waited("the mutex at 0x1000", (Holder("owner", 7071, "owner"),))
 
 
 @pytest.mark.parametrize(
@@ -155,9 +174,9 @@ def test_other_futex_with_the_value_of_a_tid_is_one(operation: int, content: int
 )
 def test_futex_has_its_timeout(compat: bool, name: str, content: bytes) -> None:
     waits = structs.replace(call(name, 0, FUTEX_WAIT_PRIVATE, 0, ADDRESS), compat=compat)
-    assert (
-        calls({ADDRESS: content}).waited(waits).words == "the futex at 0x0, or a time-out of 2.50 s"
-    )
+    found = named(calls({ADDRESS: content}).waited(waits))
+    assert found.words == "the futex at 0x0, or a time-out of 2.50 s"
+    assert found.timeout_ns == 2_500_000_000
 
 
 @pytest.mark.parametrize(
@@ -170,10 +189,32 @@ def test_futex_has_its_timeout(compat: bool, name: str, content: bytes) -> None:
 )
 def test_futex_until_a_moment_has_what_is_left(operation: int, clock: int, words: str) -> None:
     memory = {ADDRESS: struct.pack("=qq", int(time.clock_gettime(clock)) + 7_200_000, 0)}
-    found = calls(memory).waited(call("futex", 0, operation, 0, ADDRESS)).words
+    found = named(calls(memory).waited(call("futex", 0, operation, 0, ADDRESS))).words
     assert found is not None
     assert found.startswith(f"{words} at 0x0, or a time-out 83 d ")
     assert found.endswith(" from now")
+
+
+def test_time_of_another_time_namespace_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    day_s = 86_400
+    ahead = {os.getpid(): 0, 1: day_s * 1_000_000_000}
+    monkeypatch.setattr(module, "monotonic_offset_ns", ahead.__getitem__)
+    memory = {ADDRESS: struct.pack("=qq", int(time.monotonic()) + 3 * day_s + 3600, 0)}
+    waited = calls(memory, pid=1).waited(call("futex", 0, 9, 0, ADDRESS))
+    assert waited.timeout_ns is not None
+    assert 2 * day_s < waited.timeout_ns / 1e9 < 2 * day_s + 3601
+    monkeypatch.setattr(module, "monotonic_offset_ns", lambda pid: None)
+    assert calls(memory).waited(call("futex", 0, 9, 0, ADDRESS)).timeout_ns is None
+
+
+def test_monotonic_offset_of_this_process_is_known() -> None:
+    assert monotonic_offset_ns(PID) is not None
+
+
+@pytest.mark.parametrize("operation", [0, 9, 6])
+def test_time_without_end_is_no_timeout(operation: int) -> None:
+    memory = {ADDRESS: struct.pack("=qq", 2**63 - 1, 0)}
+    assert calls(memory).waited(call("futex", 0, operation, 0, ADDRESS)).timeout_ns is None
 
 
 class Opened(NamedTuple):
@@ -280,6 +321,8 @@ NO_TIMEOUT = 2**32 - 1
         (call("pselect6", 0, 0, 0, 0, ADDRESS), "no descriptor, or a time-out of 2.25 s"),
         (call("pause"), "a signal that has a handler"),
         (call("rt_sigtimedwait", 4 * ADDRESS), "the signal SIGUSR1"),
+        (call("rt_sigtimedwait", 5 * ADDRESS), "any signal"),
+        (call("rt_sigtimedwait", 6 * ADDRESS), "no signal"),
         (call("rt_sigtimedwait", 2 * ADDRESS), "one of the signals SIGINT, SIGTERM, SIGRTMIN+1"),
         (
             call("rt_sigtimedwait", 2 * ADDRESS, 0, ADDRESS),
@@ -294,6 +337,8 @@ def test_timeouts_and_signals_are_said(waits: Call, words: str) -> None:
         2 * ADDRESS: struct.pack("=Q", sum(1 << number - 1 for number in signals)),
         3 * ADDRESS: struct.pack("=ihh", -1, 1, 0),
         4 * ADDRESS: struct.pack("=Q", 1 << signal.SIGUSR1 - 1),
+        5 * ADDRESS: b"\xff" * 8,
+        6 * ADDRESS: struct.pack("=Q", 1 << signal.SIGKILL - 1),
     }
     assert named(calls(memory).waited(waits)).words == words
 
@@ -560,6 +605,14 @@ def test_thread_that_joins_one_behind_its_own_lock_is_deadlocked() -> None:
     )
 
 
+def test_circle_with_a_timeout_or_a_file_lock_is_no_deadlock() -> None:
+    """It ends by itself; and any thread of a process may give its file lock back."""
+    behind = position(2, holders=owned_by(1))
+    timed = position(1, holders=owned_by(2), timeout_ns=2_000_000_000)
+    locked = position(1, holders=owned_by(2), reason="file_lock", syscall="flock")
+    assert deadlocks((timed, behind)) == deadlocks((locked, behind)) == ()
+
+
 def test_end_of_a_process_may_come_from_any_of_its_threads() -> None:
     waits = position(1, holders=(Holder("child", 2, "worker"),), reason="child", syscall="wait4")
     assert deadlocks((waits, position(2, holders=owned_by(1)))) == ()
@@ -609,6 +662,33 @@ def test_threads_that_stand_alike_are_one_entry() -> None:
     assert lines[-1] == (
         "worker (1), worker (2), worker (3), 61 more: sleeping for at least 2.50 s, in futex"
     )
+
+
+def test_one_entry_does_not_take_one_time_for_all() -> None:
+    waits = [
+        position(
+            tid,
+            reason="futex",
+            waits_for=f"the futex at {tid:#x}, or a time-out {tid} s from now",
+            user_end="whole",
+        )
+        for tid in (1, 2)
+    ]
+    said = "    waits for: the futex at 0x1, or a time-out 1 s from now (this is worker (1); the"
+    assert f"{said} others' differ)" in render(answer(*waits), IN_A_PIPE).splitlines()
+    unknown = [structs.replace(each, user_end="lost") for each in waits]
+    assert (
+        sum("waits for" in line for line in render(answer(*unknown), IN_A_PIPE).splitlines()) == 2
+    )
+
+
+def test_entries_do_not_differ_by_their_timeouts() -> None:
+    joins = [
+        position(tid, reason="futex", waits_for=f"the end of x (9), or a time-out {tid} s from now",
+                 holders=(Holder("child", 9, "x"),))
+        for tid in (1, 2)
+    ]  # fmt: skip
+    assert "worker (1), worker (2): sleeping" in render(answer(*joins), IN_A_PIPE)
 
 
 def test_python_threads_stand_alike_in_frames_of_their_own() -> None:

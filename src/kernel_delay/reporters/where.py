@@ -10,7 +10,15 @@ from kernel_delay.host.kernel_names import OPENS
 from kernel_delay.model import SleepReason, StackFrame
 from kernel_delay.reporters.layout import Layout
 from kernel_delay.reporters.syscall_events import frame_text
-from kernel_delay.where import Holder, ProcessPosition, State, ThreadPosition, UserFrame, Where
+from kernel_delay.where import (
+    OR_A_TIMEOUT,
+    Holder,
+    ProcessPosition,
+    State,
+    ThreadPosition,
+    UserFrame,
+    Where,
+)
 
 # Of threads that stand alike so many are named.
 MOST_NAMED = 3
@@ -50,6 +58,9 @@ _ORDER: Sequence[State] = (
 
 _INDENT = "    "
 _FRAME = "      "
+
+
+_WAITING: tuple[State, ...] = ("sleeping", "uninterruptible")
 
 
 def render(found: Where, layout: Layout) -> str:
@@ -175,15 +186,22 @@ def _grouped(
 def _alike(thread: ThreadPosition) -> object:
     if thread.state in ("running", "exited"):
         return thread.tid
-    # Each thread has its own frames of an interpreter.
+    # Each thread has its own frames of an interpreter, which calls C in several ways.
+    frames = [frame for frame in thread.user if frame.language] or thread.user
     user = tuple(
         (None if frame.language else frame.address, frame.name, frame.object, frame.source)
-        for frame in thread.user
+        for frame in frames
     )
     kernel = tuple(frame.address for frame in thread.kernel)
+    waits = _without_timeout(thread)
     # Of one stack the times and futexes differ.
-    waits = None if thread.reason in ("clock", "futex") and not thread.holders else thread.waits_for
+    if thread.reason in ("clock", "futex") and not thread.holders and thread.user_end == "whole":
+        waits = None
     return thread.state, thread.syscall, waits, thread.holders, kernel, user, thread.remark
+
+
+def _without_timeout(thread: ThreadPosition) -> str | None:
+    return thread.waits_for and thread.waits_for.partition(f", {OR_A_TIMEOUT}")[0]
 
 
 def _threads(alike: list[ThreadPosition], layout: Layout) -> Iterator[str]:
@@ -195,16 +213,22 @@ def _threads(alike: list[ThreadPosition], layout: Layout) -> Iterator[str]:
     for line in layout.wrapped(head, "", _INDENT):
         yield layout.heading(line)
     if (waits_for := _waits_for(first)) is not None:
-        yield from layout.wrapped(f"waits for: {waits_for}", _INDENT, _FRAME)
+        others = ""
+        if any(thread.waits_for != first.waits_for for thread in alike):
+            others = f" (this is {_name(first)}; the others' differ)"
+        yield from layout.wrapped(f"waits for: {waits_for}{others}", _INDENT, _FRAME)
     for holder in first.holders:
         # The words of Python's interpreter lock name the holder and its function.
         if f"held by {_named(holder)}" in (waits_for or ""):
             continue
         # A peer's state is among the words.
         if holder.relation in ("owner", "reader", "tracer") or (
-            holder.relation == "child" and holder.held
+            holder.relation == "child" and holder.held and first.state in _WAITING
         ):
-            word = {"reader": "shared with readers, the last"}.get(holder.relation, holder.relation)
+            words = {"reader": "shared with readers, the last"}
+            if first.reason == "futex":
+                words["child"] = "thread"
+            word = words.get(holder.relation, holder.relation)
             held = f", {holder.held}" if holder.held else ""
             yield from layout.wrapped(f"{word}: {_named(holder)}{held}", _INDENT, _FRAME)
     if first.remark is not None:
@@ -240,7 +264,7 @@ def _call(thread: ThreadPosition) -> str:
 
 
 def _waits_for(thread: ThreadPosition) -> str | None:
-    if thread.state not in ("sleeping", "uninterruptible"):
+    if thread.state not in _WAITING:
         return None
     phrase = PHRASES.get(thread.reason) if thread.reason else None
     object_ = None if thread.waits_for is None else printable(thread.waits_for)

@@ -22,6 +22,9 @@ Relation = Literal["owner", "reader", "tracer", "peer", "child"]
 
 Held = Literal["stopped", "traced", "frozen"]
 
+OR_A_TIMEOUT = "or a time-out"
+"""So much of the words of a wait is the same, whatever the time."""
+
 
 class Holder(Struct, frozen=True):
     """Who has what a thread waits for, or keeps it from running.
@@ -68,6 +71,7 @@ class ThreadPosition(Struct, frozen=True):
         cpu: The CPU that it is on, or was on last.
         syscall: The system call that it is in. None: in none, or not known.
         waits_for: The object that the call waits for, in words. None: not known, or nothing.
+        timeout_ns: The call ends by itself after this time. None: it does not, or not known.
         reason: What it sleeps for, by its kernel stack. None: it does not sleep.
         holders: Who has what it waits for.
         stopped_by: The signal that stopped it. None: none, or not known.
@@ -85,6 +89,7 @@ class ThreadPosition(Struct, frozen=True):
     cpu: int
     syscall: str | None = None
     waits_for: str | None = None
+    timeout_ns: int | None = None
     reason: SleepReason | None = None
     holders: tuple[Holder, ...] = ()
     stopped_by: str | None = None
@@ -102,14 +107,16 @@ class ThreadPosition(Struct, frozen=True):
     def awaited_thread(self) -> Holder | None:
         """Who alone has the lock that it waits for, or the thread whose end it waits for.
 
-        The end of a process may come from any of its threads.
+        Nobody where it waits for some time at most. What is of a process may be ended by any of its
+        threads: a file lock, and the process itself.
         """
         found = [
             holder
             for holder in self.holders
-            if holder.relation == "owner" or (holder.relation == "child" and self.reason == "futex")
+            if (holder.relation == "owner" and self.reason != "file_lock")
+            or (holder.relation == "child" and self.reason == "futex")
         ]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 and self.timeout_ns is None else None
 
 
 class ProcessPosition(Struct, frozen=True):

@@ -6,14 +6,14 @@ import struct
 import time
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kernel_delay.formatting import NS_PER_MS, NS_PER_S, brief
 from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES
 from kernel_delay.host.open_files import EPOLLS
 from kernel_delay.host.target import PROC, children_of, read_comm
 from kernel_delay.symbols.memory import Read
-from kernel_delay.where import Holder
+from kernel_delay.where import OR_A_TIMEOUT, Holder
 from kernel_delay.where.files import MOST_NAMED, Descriptor, Files, Found, peers
 
 # Places in struct pt_regs of a call's arguments, as in struct standing_thread. x86-64 and i386:
@@ -58,6 +58,15 @@ _COMPAT_MUTEX = struct.Struct("=IIIII")
 _TIMER_ABSTIME = 1
 _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
 
+# glibc has a thread's struct pthread, with its TID, at the thread pointer, or right below it
+# (sysdeps/*/nptl/tls.h, 2.31 to 2.42). It is half as large as this.
+_THREAD_BYTES = 4096
+
+_LONGEST_NS = 100 * 365 * 24 * 3600 * NS_PER_S
+
+_NEVER_AWAITED = (signal.SIGKILL, signal.SIGSTOP)
+_ANY_SIGNAL = 60  # glibc keeps two of the other 62 for itself
+
 _P_PID = 1
 
 # Calls that wait until a moment at most: the place of their argument with that, in milliseconds, or
@@ -95,6 +104,7 @@ class Waited(Struct, frozen=True):
         descriptors: What it waits for, behind the words; as many as are named.
         more: How many further descriptors it waits for.
         timeout_ns: It waits for no longer than this. None: for as long as it takes, or not known.
+        from_now: That is from now on, and not from when it began to wait.
     """
 
     words: str | None = None
@@ -102,6 +112,7 @@ class Waited(Struct, frozen=True):
     descriptors: tuple[Descriptor, ...] = ()
     more: int = 0
     timeout_ns: int | None = None
+    from_now: bool = False
 
 
 def arguments_of(registers: tuple[int, ...], compat: bool) -> tuple[int, ...]:
@@ -115,13 +126,22 @@ class Calls:
     """The calls of the threads of one process."""
 
     def __init__(
-        self, pid: int, files: Files, read: Read, names: Mapping[int, tuple[int, str]]
+        self,
+        pid: int,
+        files: Files,
+        read: Read,
+        names: Mapping[int, tuple[int, str]],
+        pointers: Mapping[int, int],
     ) -> None:
-        """Look at their objects; `names` are the threads by the ids that they have themselves."""
+        """Look at their objects.
+
+        `names` and thread `pointers` are the threads', by the ids that they have themselves.
+        """
         self._pid = pid
         self._files = files
         self._read = read
         self._names = names
+        self._pointers = pointers
 
     def waited(self, call: Call) -> Waited:
         """Return what a call waits for; nothing where that is not known."""
@@ -186,51 +206,69 @@ class Calls:
         if len(content) < kind.size:
             return None
         seconds, parts = kind.unpack(content)
-        return int(seconds * NS_PER_S + parts * NS_PER_S // parts_per_s)
+        time_ns = int(seconds * NS_PER_S + parts * NS_PER_S // parts_per_s)
+        return time_ns if time_ns <= _LONGEST_NS else None
 
     def _signals(self, call: Call) -> Waited:
         content = self._read(call.arguments[0], 8)
         blocked = int.from_bytes(content, "little")
-        names = [_signal_name(number) for number in range(1, 65) if blocked >> number - 1 & 1]
-        if len(names) > MOST_NAMED:
+        numbers = [number for number in range(1, 65) if blocked >> number - 1 & 1]
+        names = [_signal_name(number) for number in numbers if number not in _NEVER_AWAITED]
+        words = "a signal" if not content else "no signal" if not names else "any signal"
+        if len(names) > MOST_NAMED and len(names) < _ANY_SIGNAL:
             names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"]
-        words = "a signal"
-        if names:
+        if 0 < len(names) < _ANY_SIGNAL:
             words = f"{'one of the signals' if len(names) > 1 else 'the signal'} {', '.join(names)}"
         return Waited(words, timeout_ns=self._timeout_ns(call))
 
     def _futex(self, call: Call) -> Waited:
+        timeout_ns, from_now = self._futex_timeout(call)
+        waited = self._futex_object(call)
+        return structs.replace(waited, timeout_ns=timeout_ns, from_now=from_now)
+
+    def _futex_object(self, call: Call) -> Waited:
         address, operation, value, *_ = call.arguments
         value &= 0xFFFFFFFF
         command = operation & _FUTEX_CMD_MASK
-        until = self._futex_timeout(call, command)
         if command in _FUTEX_LOCK_PI:
             word = self._read(address, 4)
             owner = struct.unpack("=I", word)[0] & _FUTEX_TID_MASK if len(word) == 4 else 0
-            return self._lock(f"the PI mutex at {address:#x}{until}", owner)
-        if operation & 0xFF == _FUTEX_WAIT | _FUTEX_PRIVATE and value == _LOCKED_AND_WAITED_FOR:
+            return self._lock(f"the PI mutex at {address:#x}", owner)
+        is_private = bool(operation & _FUTEX_PRIVATE)
+        waits = command in (_FUTEX_WAIT, _FUTEX_WAIT_BITSET)
+        if waits and is_private and value == _LOCKED_AND_WAITED_FOR:
             owner = mutex_owner(self._read(address, _NATIVE_MUTEX.size), call.compat)
             if owner in self._names:
-                return self._lock(f"the mutex at {address:#x}{until}", owner)
+                return self._lock(f"the mutex at {address:#x}", owner)
         # pthread_join(3) waits here, for the kernel to clear the TID as the thread ends
         # (CLONE_CHILD_CLEARTID, clone(2)); it wakes those alone whose wait is not private.
-        is_tid = not operation & _FUTEX_PRIVATE and value in self._names
-        if is_tid and self._read(address, 4) == struct.pack("=I", value):
+        pointer = self._pointers.get(value, 0)
+        if not is_private and pointer and abs(address - pointer) < _THREAD_BYTES:
             thread = Holder("child", *self._names[value])
-            return Waited(f"the end of thread {thread.name} ({thread.tid}){until}", (thread,))
-        return Waited(f"the futex at {address:#x}{until}")
+            return Waited(f"the end of thread {thread.name} ({thread.tid})", (thread,))
+        return Waited(f"the futex at {address:#x}")
 
-    def _futex_timeout(self, call: Call, command: int) -> str:
-        """Until when it waits at most, in words; empty: for as long as it takes, or not known."""
+    def _futex_timeout(self, call: Call) -> tuple[int | None, bool]:
+        """How long it waits at most, and whether that is from now on."""
+        command = call.arguments[1] & _FUTEX_CMD_MASK
         asked_ns = self._time_ns(call, 3) if call.arguments[3] else None
-        if asked_ns is None:
-            return ""
-        if command == _FUTEX_WAIT:
-            return f", or a time-out of {brief(asked_ns)}"
+        if asked_ns is None or command == _FUTEX_WAIT:
+            return asked_ns, False
         is_real = call.arguments[1] & _FUTEX_CLOCK_REALTIME or command == _FUTEX_LOCK_PI[0]
-        clock = time.CLOCK_REALTIME if is_real else time.CLOCK_MONOTONIC
-        left_ns = max(0, asked_ns - time.clock_gettime_ns(clock))
-        return f", or a time-out {brief(left_ns)} from now"
+        return self._left_ns(
+            time.CLOCK_REALTIME if is_real else time.CLOCK_MONOTONIC, asked_ns
+        ), True
+
+    def _left_ns(self, clock: int, until_ns: int) -> int | None:
+        """How long it is until that time of a clock as the process has it; None: not known."""
+        offset_ns = 0
+        if clock == time.CLOCK_MONOTONIC:
+            offsets = monotonic_offset_ns(self._pid), monotonic_offset_ns(os.getpid())
+            if None in offsets:
+                return None
+            offset_ns = (offsets[0] or 0) - (offsets[1] or 0)
+        left_ns = max(0, until_ns - time.clock_gettime_ns(clock) - offset_ns)
+        return left_ns if left_ns <= _LONGEST_NS else None
 
     def _lock(self, words: str, own_tid: int) -> Waited:
         owner = self._names.get(own_tid)
@@ -281,8 +319,8 @@ class Calls:
             return Waited(f"a sleep of {brief(asked_ns)}")
         if clock not in _CLOCKS:
             return Waited("a moment of a clock")
-        left_ns = max(0, asked_ns - time.clock_gettime_ns(clock))
-        return Waited(f"a moment {brief(left_ns)} from now")
+        left_ns = self._left_ns(clock, asked_ns)
+        return Waited("a moment" if left_ns is None else f"a moment {brief(left_ns)} from now")
 
     def _path(self, address: int) -> str | None:
         text = self._read(address, _LONGEST_PATH).partition(b"\0")[0]
@@ -290,18 +328,36 @@ class Calls:
 
 
 def with_files(waited: Waited, files: Files, found: Found) -> Waited:
-    """Return what a call waits for with what its descriptors are."""
-    until = () if waited.timeout_ns is None else (f"or a time-out of {brief(waited.timeout_ns)}",)
-    if not waited.descriptors:
-        words = ", ".join(filter(None, (waited.words, *until)))
-        return Waited(words or None, waited.holders)
+    """Return what a call waits for with what its descriptors are, and its time-out, in words."""
     listed = [files.words(each, found) for each in waited.descriptors]
     if waited.more:
         listed.append(f"{waited.more} more")
-    listed += until
     words = " ".join(filter(None, (waited.words, ", ".join(listed))))
+    if waited.timeout_ns is not None:
+        length = brief(waited.timeout_ns)
+        until = f"{length} from now" if waited.from_now else f"of {length}"
+        words = ", ".join(filter(None, (words, f"{OR_A_TIMEOUT} {until}")))
     at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
-    return Waited(words, tuple(dict.fromkeys((*waited.holders, *at_ends))))
+    holders = tuple(dict.fromkeys((*waited.holders, *at_ends)))
+    return Waited(words or None, holders, timeout_ns=waited.timeout_ns)
+
+
+def monotonic_offset_ns(pid: int) -> int | None:
+    """Return by how much CLOCK_MONOTONIC is ahead in a process's time namespace; None: not known.
+
+    What /proc has is that of its children, which may be another (time_namespaces(7)).
+    """
+    process = PROC / str(pid)
+    try:
+        text = (process / "timens_offsets").read_text()
+        if os.readlink(process / "ns/time") != os.readlink(process / "ns/time_for_children"):
+            return None
+        words = next(line.split() for line in text.splitlines() if line.startswith("monotonic"))
+        return int(words[1]) * NS_PER_S + int(words[2])
+    except FileNotFoundError:
+        return 0
+    except (OSError, StopIteration):
+        return None
 
 
 def awaited_futex(call: Call) -> int | None:

@@ -90,6 +90,7 @@ class Process:
         self._demangler = Demangler()
         self._remarks: dict[str, None] = {}
         self._held: dict[int, Held | None] = {}
+        self._pointers: dict[int, int] = {}
         self._space: AddressSpaceApart | None = None
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
@@ -119,6 +120,8 @@ class Process:
 
     def note(self, threads: Iterable[StandingThread]) -> None:
         """Note which of the threads run Python, before they are looked at."""
+        threads = tuple(threads)
+        self._pointers = {each.own_tid: each.thread_pointer for each in threads}
         if self._space is not None:
             self._python.note(_thread_pointers(threads))
 
@@ -146,7 +149,7 @@ class Process:
         gil = self._gil_wait(thread, call, names)
         if gil is not None:
             return Looked(thread, stack=stack, python=python, gil=gil)
-        calls = Calls(self._target.pid, self._files, self._memory.read, names)
+        calls = Calls(self._target.pid, self._files, self._memory.read, names, self._pointers)
         return Looked(thread, calls.waited(call), stack, python)
 
     def still_waits_for_gil(self, thread: StandingThread, names: OwnNames) -> GilWait | None:
@@ -231,6 +234,7 @@ class Process:
             cpu=thread.cpu,
             syscall=None if thread.syscall is None else _call_name(thread),
             waits_for=waited.words,
+            timeout_ns=waited.timeout_ns,
             reason=reason,
             holders=(
                 *_tracer(thread, state),
@@ -252,7 +256,8 @@ class Process:
 
     def _file_lock(self, waited: Waited) -> Waited:
         owners = (Holder("owner", pid, comm) for comm, pid in lock_owners(self._target.pid))
-        return Waited(waited.words, (*waited.holders, *islice(owners, MOST_NAMED)))
+        holders = (*waited.holders, *islice(owners, MOST_NAMED))
+        return structs.replace(waited, holders=holders)
 
     def _with_state(self, holder: Holder) -> Holder:
         """A holder, with what keeps it from running; many threads may have the same one."""
