@@ -110,6 +110,15 @@ def test_why_the_root_is_not_known_is_said(gap: ChainGap, said: str) -> None:
     assert said in finding(replace(END, gap=gap)).text
 
 
+def test_more_threads_than_are_followed_may_be_why() -> None:
+    """Another capture would not know more."""
+    thread = waiting(replace(END, gap="not_followed"))
+    assert thread.chain is not None
+    bounded = replace(thread, chain=replace(thread.chain, is_bounded=True))
+    said = "postgres (60) was not measured at that time, maybe as there were too many threads."
+    assert said in judged(bounded).verdict[0].text
+
+
 def test_process_of_several_threads_is_named_without_a_call() -> None:
     part = ChainPart((SERVER,), "unknown", TIMED_WINDOW_NS, gap="threads")
     found = finding(part)

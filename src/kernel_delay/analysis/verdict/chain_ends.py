@@ -51,6 +51,8 @@ _REASONS: dict[ChainGap, str] = {
     "serves": "{who} served others meanwhile",
 }
 
+_MAYBE_TOO_MANY = "{who} was not measured at that time, maybe as there were too many threads"
+
 # One reason is said if it is that of so much.
 SURE_SHARE = 0.9
 
@@ -118,7 +120,7 @@ def _say(case: Case) -> Statement:
             "waited_ns": thread.chain.ns,
         },
         (
-            *_end(parts, end),
+            *_end(parts, end, is_bounded=thread.chain.is_bounded),
             *held_back,
             *_held(sample, held),
             *way(sample, thread, threads),
@@ -137,7 +139,7 @@ def _end_of(sample: Sample, thread: Thread) -> int:
     return key_of(way_of(parts)[-1]) if parts else 0
 
 
-def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
+def _end(parts: Sequence[ChainPart], end: ChainThread, *, is_bounded: bool) -> Iterator[str]:
     """What the last known one did for whom, and why the root is not known."""
     who, gap = chain_thread(end), parts[0].gap
     if end.tid:
@@ -155,7 +157,8 @@ def _end(parts: Sequence[ChainPart], end: ChainThread) -> Iterator[str]:
         if gap == "ran" and end.tid:
             yield f"Only {end.name} ({end.tid}) of these ran, or wanted a CPU, for long."
     elif gap is not None:
-        reason = _REASONS[gap].format(who=who)
+        reasons = _REASONS | ({"not_followed": _MAYBE_TOO_MANY} if is_bounded else {})
+        reason = reasons[gap].format(who=who)
         if not end.tid:
             reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
         yield f"The root is not known: {reason}."
