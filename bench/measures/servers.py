@@ -32,8 +32,9 @@ class Servers(Measure):
     name = "servers"
     title = "Requests of redis, nginx and PostgreSQL"
     method = (
-        "A server on one CPU and its clients, four connections, on another: redis-benchmark over a"
-        " Unix socket, ab with keep-alive for a file of 1,000 bytes, pgbench -S. The figure of a"
+        "A server has one CPU, and its clients, four connections, have another. They are"
+        " redis-benchmark over a Unix socket, ab with keep-alive for a file of 1,000 bytes, and"
+        " pgbench -S. The figure of a"
         " request is CPU time of the server, so others that have its CPU do not count. The 99th"
         " percentile is of the answers as the client sees them. PostgreSQL is measured with the"
         " processes of its sessions (`--children`); kernel_delay.py measures one process alone."

@@ -32,18 +32,17 @@ from kernel_delay.where import (
     Where,
     files,
 )
-from kernel_delay.where import calls as module
 from kernel_delay.where.calls import (
     Call,
     Calls,
     Waited,
     arguments_of,
-    monotonic_offset_ns,
     mutex_owner,
     with_files,
 )
 from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
+from kernel_delay.where.process import monotonic_ahead_ns
 from kernel_delay.where.standing import StandingThread, at_least_ns, state_of, stop_signal
 
 ADDRESS = 0x1000
@@ -91,12 +90,15 @@ PID, TID = os.getpid(), threading.get_native_id()
 
 
 def calls(
-    memory: Mapping[int, bytes], pid: int = PID, pointers: Mapping[int, int] | None = None
+    memory: Mapping[int, bytes],
+    pid: int = PID,
+    pointers: Mapping[int, int] | None = None,
+    ahead_ns: int | None = 0,
 ) -> Calls:
     def read(address: int, size: int) -> bytes:
         return memory.get(address, b"")[:size]
 
-    return Calls(pid, Files(pid, TID), read, NAMES, pointers or {})
+    return Calls(pid, Files(pid, TID), read, NAMES, pointers or {}, ahead_ns)
 
 
 def named(waited: Waited) -> Waited:
@@ -195,20 +197,18 @@ def test_futex_until_a_moment_has_what_is_left(operation: int, clock: int, words
     assert found.endswith(" from now")
 
 
-def test_time_of_another_time_namespace_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_of_another_time_namespace_is_taken_off() -> None:
     day_s = 86_400
-    ahead = {os.getpid(): 0, 1: day_s * 1_000_000_000}
-    monkeypatch.setattr(module, "monotonic_offset_ns", ahead.__getitem__)
     memory = {ADDRESS: struct.pack("=qq", int(time.monotonic()) + 3 * day_s + 3600, 0)}
-    waited = calls(memory, pid=1).waited(call("futex", 0, 9, 0, ADDRESS))
+    waits = call("futex", 0, 9, 0, ADDRESS)
+    waited = calls(memory, ahead_ns=day_s * 1_000_000_000).waited(waits)
     assert waited.timeout_ns is not None
     assert 2 * day_s < waited.timeout_ns / 1e9 < 2 * day_s + 3601
-    monkeypatch.setattr(module, "monotonic_offset_ns", lambda pid: None)
-    assert calls(memory).waited(call("futex", 0, 9, 0, ADDRESS)).timeout_ns is None
+    assert calls(memory, ahead_ns=None).waited(waits).timeout_ns is None
 
 
 def test_monotonic_offset_of_this_process_is_known() -> None:
-    assert monotonic_offset_ns(PID) is not None
+    assert monotonic_ahead_ns(PID) == 0
 
 
 @pytest.mark.parametrize("operation", [0, 9, 6])

@@ -132,16 +132,19 @@ class Calls:
         read: Read,
         names: Mapping[int, tuple[int, str]],
         pointers: Mapping[int, int],
+        ahead_ns: int | None,
     ) -> None:
         """Look at their objects.
 
-        `names` and thread `pointers` are the threads', by the ids that they have themselves.
+        `names` and thread `pointers` are the threads', by the ids that they have themselves;
+        `ahead_ns` is by how much its CLOCK_MONOTONIC is ahead of ours; None: not known.
         """
         self._pid = pid
         self._files = files
         self._read = read
         self._names = names
         self._pointers = pointers
+        self._ahead_ns = ahead_ns
 
     def waited(self, call: Call) -> Waited:
         """Return what a call waits for; nothing where that is not known."""
@@ -261,13 +264,10 @@ class Calls:
 
     def _left_ns(self, clock: int, until_ns: int) -> int | None:
         """How long it is until that time of a clock as the process has it; None: not known."""
-        offset_ns = 0
-        if clock == time.CLOCK_MONOTONIC:
-            offsets = monotonic_offset_ns(self._pid), monotonic_offset_ns(os.getpid())
-            if None in offsets:
-                return None
-            offset_ns = (offsets[0] or 0) - (offsets[1] or 0)
-        left_ns = max(0, until_ns - time.clock_gettime_ns(clock) - offset_ns)
+        ahead_ns = self._ahead_ns if clock == time.CLOCK_MONOTONIC else 0
+        if ahead_ns is None:
+            return None
+        left_ns = max(0, until_ns - ahead_ns - time.clock_gettime_ns(clock))
         return left_ns if left_ns <= _LONGEST_NS else None
 
     def _lock(self, words: str, own_tid: int) -> Waited:
@@ -340,24 +340,6 @@ def with_files(waited: Waited, files: Files, found: Found) -> Waited:
     at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
     holders = tuple(dict.fromkeys((*waited.holders, *at_ends)))
     return Waited(words or None, holders, timeout_ns=waited.timeout_ns)
-
-
-def monotonic_offset_ns(pid: int) -> int | None:
-    """Return by how much CLOCK_MONOTONIC is ahead in a process's time namespace; None: not known.
-
-    What /proc has is that of its children, which may be another (time_namespaces(7)).
-    """
-    process = PROC / str(pid)
-    try:
-        text = (process / "timens_offsets").read_text()
-        if os.readlink(process / "ns/time") != os.readlink(process / "ns/time_for_children"):
-            return None
-        words = next(line.split() for line in text.splitlines() if line.startswith("monotonic"))
-        return int(words[1]) * NS_PER_S + int(words[2])
-    except FileNotFoundError:
-        return 0
-    except (OSError, StopIteration):
-        return None
 
 
 def awaited_futex(call: Call) -> int | None:

@@ -1,5 +1,6 @@
 """One process that is looked at: the code, memory and files of its threads."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -10,6 +11,7 @@ from msgspec import Struct, structs
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.formatting import NS_PER_S
 from kernel_delay.host.cgroups import read_freezers, read_hierarchy
 from kernel_delay.host.file_locks import lock_owners
 from kernel_delay.host.syscalls import syscall
@@ -91,6 +93,7 @@ class Process:
         self._remarks: dict[str, None] = {}
         self._held: dict[int, Held | None] = {}
         self._pointers: dict[int, int] = {}
+        self._ahead_ns = monotonic_ahead_ns(target.pid)
         self._space: AddressSpaceApart | None = None
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
@@ -149,7 +152,8 @@ class Process:
         gil = self._gil_wait(thread, call, names)
         if gil is not None:
             return Looked(thread, stack=stack, python=python, gil=gil)
-        calls = Calls(self._target.pid, self._files, self._memory.read, names, self._pointers)
+        read = self._memory.read
+        calls = Calls(self._target.pid, self._files, read, names, self._pointers, self._ahead_ns)
         return Looked(thread, calls.waited(call), stack, python)
 
     def still_waits_for_gil(self, thread: StandingThread, names: OwnNames) -> GilWait | None:
@@ -276,6 +280,30 @@ class Process:
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
         )
+
+
+def monotonic_ahead_ns(pid: int) -> int | None:
+    """Return by how much a process's CLOCK_MONOTONIC is ahead of the tool's; None: not known."""
+    its, own = _monotonic_offset_ns(pid), _monotonic_offset_ns(os.getpid())
+    return None if its is None or own is None else its - own
+
+
+def _monotonic_offset_ns(pid: int) -> int | None:
+    """The same of the first time namespace.
+
+    What /proc has is that of its children, which may be another (time_namespaces(7)).
+    """
+    process = PROC / str(pid)
+    try:
+        text = (process / "timens_offsets").read_text()
+        if os.readlink(process / "ns/time") != os.readlink(process / "ns/time_for_children"):
+            return None
+        words = next(line.split() for line in text.splitlines() if line.startswith("monotonic"))
+        return int(words[1]) * NS_PER_S + int(words[2])
+    except FileNotFoundError:
+        return 0
+    except (OSError, StopIteration):
+        return None
 
 
 def _thread_pointers(threads: Iterable[StandingThread]) -> ThreadPointers:

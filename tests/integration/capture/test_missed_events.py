@@ -186,11 +186,6 @@ def test_sleep_is_known_if_its_wakeup_was_missed(
     assert slept_ns > 280 * MS
 
 
-def arrivals(pid: int) -> int:
-    """How often a thread got a CPU (Documentation/scheduler/sched-stats.rst, Linux 6.18)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[2])
-
-
 def test_sleep_is_known_if_all_until_its_return_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -202,9 +197,9 @@ def test_sleep_is_known_if_all_until_its_return_was_missed(
     workload.send()
     wait_until(lambda: workload.slept(workload.pid) > slept and workload.state(workload.pid) == "S")
     with measured.programs.blind(*SWITCHES):
-        before = arrivals(workload.pid)
+        before = workload.schedstat(workload.pid).runs
         workload.line()
-        was_missed = arrivals(workload.pid) > before
+        was_missed = workload.schedstat(workload.pid).runs > before
     sample = measured.end()
     # This test may have had no CPU until the sleep was over.
     assert sample.lost.missed_context_switches or not was_missed
