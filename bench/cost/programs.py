@@ -20,6 +20,7 @@ _LOG_SIZE = 1 << 24
 _REGISTERS = re.compile(r"^\d+: R\d", re.MULTILINE)
 _CONDITIONAL = re.compile(r"^\d+: \([0-9a-f]{2}\) if ", re.MULTILINE)
 
+_POLLS_ONLY = RoundPlan(threshold_ns=1_000_000_000, calls=False)
 _ROUNDS = RoundPlan(threshold_ns=1_000_000_000, max_slices=1024)
 
 
@@ -38,7 +39,8 @@ OPTION_SETS = {
     "-s --timeline --wakers=stacks --children": OptionSet(
         Plan(_WINDOW, EventPlan(), timeline=True, waker_stacks=True), children=True
     ),
-    "watch": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_ROUNDS)),
+    "watch": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_POLLS_ONLY)),
+    "watch --calls --timeline": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_ROUNDS)),
     "watch --metrics": OptionSet(Plan(_WINDOW, EventPlan(), rounds=_ROUNDS, totals=True)),
 }
 

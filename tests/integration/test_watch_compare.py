@@ -58,7 +58,7 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
             print(cpu_ms, slept_ms, file=lines)
             assert answers.readline() == "done\n"
 
-        with watch_of(loop.pid, folder, "--threshold", "0.05") as watching:
+        with watch_of(loop.pid, folder, "--threshold", "0.05", "--calls") as watching:
             # Before Linux 5.15 the round that is open at the beginning is not known.
             go(0, 0)
             for slept_ms in SLEPT_MS:

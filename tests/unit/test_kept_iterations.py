@@ -57,7 +57,9 @@ def found(
     )
     none: Any = None
     programs: Any = SimpleNamespace(unseen=())
-    sources = Sources(programs, none, none, none, none, none, events=source if events else None)
+    sources = Sources(
+        programs, none, none, none, none, none, none, events=source if events else None
+    )
     plan = RoundPlan(1000 * MS, gap_ms * MS, off_cpu_round_ns=MS, off_cpu_name=b"pmd-c")
     target = ProcessTarget(27090, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd")
     kept = KeptIterations(target, plan, sources, readings)

@@ -1,4 +1,4 @@
-"""Soft IRQs of rounds: told while one is open for long, and for a while after it."""
+"""Soft IRQs and returns of calls: hooked while a round is open for long, and a while after it."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -6,7 +6,12 @@ from typing import Any, cast
 import pytest
 
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.rounds.soft_irqs import REST_NS, SoftIrqs
+from kernel_delay.capture.rounds.late_hooks import (
+    REST_NS,
+    LateHooks,
+    late_returns,
+    late_soft_irqs,
+)
 from kernel_delay.capture.rounds.threads import ReportedThread, ThreadReading
 from kernel_delay.loader.base import BpfError
 from kernel_delay.model import ThreadRounds
@@ -20,8 +25,15 @@ class FakePrograms:
 
     def __init__(self, *, always: bool = False) -> None:
         self.soft_irqs_attached = always
+        self.hooks_returns = not always
         self.refuses = False
         self.noted: list[str] = []
+
+    def attach_returns(self) -> Any:
+        return self.attach_soft_irq("returns")
+
+    def set_returns_hooked(self, since_ns: int) -> None:
+        self.noted.append(f"since {since_ns}")
 
     def attach_soft_irq(self, end: str) -> Any:
         if self.refuses:
@@ -43,8 +55,8 @@ def reading(time_ns: int, open_since_ns: int | None) -> ThreadReading:
     return ThreadReading(time_ns, {31: ReportedThread(31, rounds, 0, 0)})
 
 
-def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> SoftIrqs:
-    return SoftIrqs(cast(Programs, programs), SUSPECT_NS, lambda: next(clock))
+def soft_irqs_of(programs: FakePrograms, clock: Iterator[int]) -> LateHooks:
+    return late_soft_irqs(cast(Programs, programs), SUSPECT_NS, lambda: next(clock))
 
 
 def test_soft_irqs_are_reported_from_old_rounds_until_rest() -> None:
@@ -53,14 +65,14 @@ def test_soft_irqs_are_reported_from_old_rounds_until_rest() -> None:
     with soft_irqs_of(programs, iter([attached_ns])) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS - 1, BEGUN_NS))
         assert programs.noted == []
-        assert soft_irqs.reported_from_ns(BEGUN_NS, BEGUN_NS + SUSPECT_NS) == BEGUN_NS + SUSPECT_NS
+        assert soft_irqs.attached_from_ns(BEGUN_NS, BEGUN_NS + SUSPECT_NS) == BEGUN_NS + SUSPECT_NS
         last_ns = BEGUN_NS + SUSPECT_NS
         soft_irqs.update(reading(last_ns, BEGUN_NS))
         assert programs.noted == ["+exit", "+entry"]
-        assert soft_irqs.reported_from_ns(BEGUN_NS, attached_ns + 9) == attached_ns
+        assert soft_irqs.attached_from_ns(BEGUN_NS, attached_ns + 9) == attached_ns
         # A round that was over before the programs were there; and one that began since.
-        assert soft_irqs.reported_from_ns(BEGUN_NS, attached_ns - 1) == attached_ns - 1
-        assert soft_irqs.reported_from_ns(attached_ns, attached_ns + 9) is None
+        assert soft_irqs.attached_from_ns(BEGUN_NS, attached_ns - 1) == attached_ns - 1
+        assert soft_irqs.attached_from_ns(attached_ns, attached_ns + 9) is None
         soft_irqs.update(reading(last_ns + REST_NS - 1, None))
         assert programs.noted == ["+exit", "+entry"]
         soft_irqs.update(reading(last_ns + REST_NS, None))
@@ -86,7 +98,7 @@ def test_where_all_are_reported_nothing_is_attached() -> None:
     programs = FakePrograms(always=True)
     with soft_irqs_of(programs, iter(())) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + REST_NS, BEGUN_NS))
-        assert soft_irqs.reported_from_ns(BEGUN_NS, BEGUN_NS + 1) is None
+        assert soft_irqs.attached_from_ns(BEGUN_NS, BEGUN_NS + 1) is None
     assert programs.noted == []
 
 
@@ -96,4 +108,41 @@ def test_soft_irqs_refused_by_the_kernel_are_not_reported(stop_ns: int) -> None:
     programs.refuses = True
     with soft_irqs_of(programs, iter(())) as soft_irqs:
         soft_irqs.update(reading(BEGUN_NS + SUSPECT_NS, BEGUN_NS))
-        assert soft_irqs.reported_from_ns(BEGUN_NS, stop_ns) == stop_ns
+        assert soft_irqs.attached_from_ns(BEGUN_NS, stop_ns) == stop_ns
+
+
+def test_returns_are_known_to_be_hooked_only_while_they_are() -> None:
+    programs = FakePrograms()
+    with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
+        now_ns = BEGUN_NS + SUSPECT_NS
+        returns.update(reading(now_ns - 1, BEGUN_NS))
+        assert programs.noted == []
+        returns.update(reading(now_ns, BEGUN_NS))
+        returns.update(reading(now_ns + REST_NS - 1, None))
+        assert programs.noted == ["+returns", "since 7"]
+        returns.update(reading(now_ns + REST_NS, None))
+        assert programs.noted[2:] == ["since 0", "-returns"]
+
+
+def test_a_record_has_the_next_returns_hooked() -> None:
+    programs = FakePrograms()
+    with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
+        returns.begin(BEGUN_NS)
+        returns.begin(BEGUN_NS + 1)
+        returns.update(reading(BEGUN_NS + REST_NS, None))
+        assert programs.noted == ["+returns", "since 7"]
+
+
+def test_returns_of_a_kernel_that_refuses_are_not_hooked() -> None:
+    programs = FakePrograms()
+    programs.refuses = True
+    with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
+        returns.begin(BEGUN_NS)
+    assert programs.noted == []
+
+
+def test_where_each_call_is_hooked_no_returns_are() -> None:
+    programs = FakePrograms(always=True)
+    with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
+        returns.begin(BEGUN_NS)
+    assert programs.noted == []

@@ -140,10 +140,13 @@ COSTS: Mapping[Unseen, str] = MappingProxyType(
         " capture began",
         "earlier_calls": "the system call that a thread was in when the capture began is not known",
         "samples": "which functions a slow thread ran is not known",
+        "calls": "they are known by their sleeps, and what ran in them by samples",
     }
 )
 
 
 def say_unseen(part: Unseen) -> str:
     """What the reader of a report is to know of it."""
+    if part == "calls":
+        return f"Of system calls only polls were hooked: other calls are not counted; {COSTS[part]}"
     return f"This kernel shows no {part.replace('_', ' ')}: {COSTS[part]}"

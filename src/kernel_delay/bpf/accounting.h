@@ -201,6 +201,14 @@ static __always_inline void enter_mode(struct thread *thread, struct thread_reco
 	change_mode(thread, record, mode, is_missed_between(thread->mode, mode), timestamp);
 }
 
+/* What another has of @thread's time in its program is no call's; see polls.h. */
+static __always_inline void take_from_unsplit(struct thread *thread, __u64 length_ns)
+{
+	/* A sample may come at any time. */
+	if (options.polls_only)
+		__sync_fetch_and_add(&thread->unsplit_ns, -length_ns);
+}
+
 /* What interrupts have of the time of @thread in its program. Not static, as take_record(). */
 __noinline __u64 interrupted_ns(struct thread *thread, const struct timestamp *timestamp)
 {
@@ -225,8 +233,10 @@ __noinline int charge_tool(struct thread *thread, const struct timestamp *timest
 		return 0;
 	record = find_or_make_record(thread, timestamp);
 	length_ns = clip(timestamp, since_ns);
-	if (record && length_ns > interrupts_ns)
-		record->account.tool_ns += length_ns - interrupts_ns;
+	if (!record || length_ns <= interrupts_ns)
+		return 0;
+	record->account.tool_ns += length_ns - interrupts_ns;
+	take_from_unsplit(thread, length_ns - interrupts_ns);
 	return 0;
 }
 

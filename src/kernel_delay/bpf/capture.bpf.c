@@ -380,12 +380,21 @@ int on_profile(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
+	__u64 now_ns;
 
 	if (!options.rounds || !is_target(task) || is_kernel_worker(task) || !HAS_TASK_PT_REGS)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	/* A PMD thread is sampled for what a log may say of it. */
-	if (thread && (thread->round_stop_ns == NEVER_NS || thread->reports_off_cpu_rounds))
-		report_sample(ctx, task, thread, bpf_ktime_get_ns());
+	if (!thread || (thread->round_stop_ns != NEVER_NS && !thread->reports_off_cpu_rounds))
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (options.polls_only) {
+		split_run(thread, now_ns);
+		if (thread->samples++ % SAMPLES_OF_STACK)
+			return 0;
+	}
+	if (reports_events())
+		report_sample(ctx, task, thread, now_ns);
 	return 0;
 }

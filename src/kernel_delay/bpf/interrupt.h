@@ -9,6 +9,7 @@
 #define KERNEL_DELAY_INTERRUPT_H
 
 #include "accounting.h"
+#include "polls.h"
 #include "syscall.h"
 #include "thread_record.h"
 
@@ -147,6 +148,7 @@ __noinline int charge_hard_irq(struct thread *thread, struct thread_record *reco
 		record->account.first.hard_irq_since_ns = since_ns;
 	if (options.accounting) {
 		record->account.hard_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns;
+		take_from_unsplit(thread, length_ns);
 		take_from_soft_irq(soft_irq_of(thread), timestamp, length_ns);
 	}
 	if (!is_within(timestamp, since_ns))
@@ -215,8 +217,10 @@ static __always_inline void add_soft_irq(struct thread *thread, struct thread_re
 		return;
 	if (!record && options.rounds && thread->is_renewed)
 		thread->late_soft_irq_ns += length_ns - lost_ns;
-	else if (record)
+	else if (record) {
 		record->account.soft_irq_ns[thread->mode & (MODE_SLOTS - 1)] += length_ns - lost_ns;
+		take_from_unsplit(thread, length_ns - lost_ns);
+	}
 }
 
 /* Charges the soft IRQ that began at @since_ns and ends now. Not static, as take_record(). */

@@ -101,7 +101,7 @@ struct options {
 	__u32 children; /* 1: what a target forks is one too */
 	__u32 freezer; /* 1: one is in a cgroup that version 1's freezer may freeze */
 	__u32 round_timelines; /* how many there are, a power of two */
-	__u32 unused;
+	__u32 polls_only; /* 1: of all system calls polls alone are hooked, see polls.h */
 	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
@@ -193,6 +193,7 @@ struct control {
 	__u64 round_gap_longest_ns; /* of those that were reported in it */
 	__u64 rounds_in_gap; /* how many were */
 	__u64 without_timeline; /* 1: user space wants none of rounds any more */
+	__u64 returns_hooked_ns; /* since when returns of calls are, 0: they are not; see polls.h */
 	struct ring_position rings[RING_SLOTS];
 	struct window windows[WINDOWS]; /* of epoch e at e modulo WINDOWS */
 };

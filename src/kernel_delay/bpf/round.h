@@ -254,8 +254,7 @@ static __always_inline void begin_round(struct thread *thread, const struct time
 	if (is_retry)
 		thread->retry_ran_ns = counted_ns();
 	thread->round_start_ns = timestamp->now_ns;
-	if (!thread->reports_off_cpu_rounds)
-		note_own_times(&thread->round_times, thread);
+	thread->unsplit_ns = 0;
 	if (has_timeline())
 		begin_timeline(thread);
 	thread->round_ends_ns = NEVER_NS;
@@ -314,21 +313,36 @@ static __always_inline void end_round_by_call(struct thread *thread, __u8 flags,
 	}
 }
 
-/* @thread leaves a call, and with a poll begins a round. */
-static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
-						const struct timestamp *timestamp)
+/* @thread leaves a call: a poll, with which a round begins? */
+static __always_inline bool leaves_poll(struct thread *thread, __u8 flags)
 {
 	bool polls_array = flags & SYSCALL_POLLS_ARRAY;
 
 	if (!has_rounds_by_poll(thread))
-		return;
+		return false;
 	/* Where its entry was missed, what it polled is not known. */
 	if (!thread->polls &&
 	    (!(flags & SYSCALL_IS_POLL) || (polls_array && thread->loops_otherwise)))
-		return;
+		return false;
 	thread->polls = 0;
 	thread->loops_otherwise = !polls_array;
-	begin_round(thread, timestamp, was_interrupted(value));
+	return true;
+}
+
+/* Begins a round of the current thread, as begin_round(). */
+static __always_inline void begin_own_round(struct thread *thread,
+					    const struct timestamp *timestamp, bool is_retry)
+{
+	note_own_times(&thread->round_times, thread);
+	begin_round(thread, timestamp, is_retry);
+}
+
+/* @thread leaves a call, and with a poll begins a round. */
+static __always_inline void begin_round_by_call(struct thread *thread, __u8 flags, long value,
+						const struct timestamp *timestamp)
+{
+	if (leaves_poll(thread, flags))
+		begin_own_round(thread, timestamp, was_interrupted(value));
 }
 
 /*
@@ -350,7 +364,7 @@ static __always_inline void pass_round(__u64 now_ns, bool ends, bool begins)
 		end_round(thread, &timestamp, ROUND_IS_LONG, options.round_ns);
 	}
 	if (begins && thread->round_stop_ns != NEVER_NS)
-		begin_round(thread, &timestamp, false);
+		begin_own_round(thread, &timestamp, false);
 }
 
 /*

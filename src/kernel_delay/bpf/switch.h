@@ -6,6 +6,7 @@
 #define KERNEL_DELAY_SWITCH_H
 
 #include "owner.h"
+#include "polls.h"
 #include "sleep.h"
 #include "state.h"
 #include "syscall.h"
@@ -194,6 +195,8 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, cons
 		return;
 	if (prev->__state & (__TASK_STOPPED | __TASK_TRACED))
 		note_stopped(prev, timestamp->now_ns);
+	if (options.polls_only)
+		see_call(thread, timestamp);
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, rq);
@@ -340,6 +343,8 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	across = end_switch_in(thread, cpu, timestamp);
 	if (options.off_cpu_round_ns && thread->reports_off_cpu_rounds)
 		end_off_cpu_round(thread, record, timestamp);
+	if (options.polls_only && leave_seen_call(thread, record, timestamp))
+		note_task_times(&thread->round_times, thread, next, rq);
 	return across;
 }
 

@@ -143,6 +143,11 @@ struct thread {
 	__u32 reports_off_cpu_rounds; /* in place of rounds: it is not there to poll */
 	__u32 is_renewed; /* its record is being made one of its newest round */
 	__u32 is_interrupted; /* one was charged to it, see round_end_ns() */
+	/* Where polls alone are hooked: */
+	__u8 is_in_hook; /* its poll is being noted */
+	__u8 polls_again; /* restart_syscall(2) goes on with its poll */
+	__u16 samples;
+	__s64 unsplit_ns; /* ran, and is charged to its program until samples show more */
 	__u64 late_hard_irq_ns; /* of interrupts meanwhile */
 	__u64 late_soft_irq_ns;
 	__u64 round_reported_ns; /* when its newest reported one ended; 0: none was */

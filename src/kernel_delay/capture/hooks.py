@@ -4,7 +4,7 @@ A hook has one program, or two. The other side is take_over() in bpf/thread.h.
 """
 
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Literal
 
@@ -121,6 +121,19 @@ class Hooks:
 
     def _attach(self, program: Program) -> None:
         self._closing.callback(program.attach().close)
+
+    def attach_functions(self, name: str, functions: Sequence[str]) -> bool:
+        """Attach to functions of the kernel; return whether it takes programs there."""
+        program = self._object.program(name)
+        if not functions or not program.autoload:
+            return False
+        try:
+            link = program.attach_functions(functions)
+        except BpfError:
+            return False
+        self._closing.callback(link.close)
+        self._hooks.append(Hook(program))
+        return True
 
     def attach_all(self, names: tuple[str, ...]) -> BpfError | None:
         """Attach these or none, if they are to be; return why this kernel refuses."""

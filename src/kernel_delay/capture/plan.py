@@ -61,7 +61,8 @@ class RoundPlan(Struct, frozen=True):
     its first and its last; the number is made a power of two. The records of all threads together
     have `record_bytes` at most, but for as many as a few threads need, and so have their timelines
     `timeline_bytes`. Of a storm of long rounds `most_late` are still reported when a signal ends
-    it; None: all. With `chains` a record has whom its thread waited for, to the roots.
+    it; None: all. With `chains` a record has whom its thread waited for, to the roots. Without
+    `calls` polls alone are hooked: what a thread ran in other calls is known by samples.
     """
 
     threshold_ns: int
@@ -76,6 +77,7 @@ class RoundPlan(Struct, frozen=True):
     timeline_bytes: int | None = None
     most_late: int | None = None
     chains: bool = False
+    calls: bool = False
 
     @property
     def suspect_ns(self) -> int:

@@ -37,6 +37,11 @@ FALLBACKS = {
     "on_sched_process_exit": "on_sched_process_exit_fallback",
 }
 
+# Where polls alone are hooked: at the entry of each call, or at the kernel's functions of polls.
+# And while a round is old, at the return of each call.
+POLL_ENTRY, POLL_FUNCTION = "on_sys_enter_poll", "on_sys_poll"
+LATE_RETURN = "on_sys_exit_late"
+
 # The exit first: without it a fault that was entered would never end.
 FAULT_PROGRAMS = ("on_fault_exit", "on_fault_entry")
 PREEMPTIBLE_FAULT_PROGRAMS = tuple(map(preemptible, FAULT_PROGRAMS))

@@ -14,6 +14,9 @@ from kernel_delay.capture.program_names import (
     FAULT_PROGRAMS,
     GUEST_PROGRAMS,
     ITERATORS,
+    LATE_RETURN,
+    POLL_ENTRY,
+    POLL_FUNCTION,
     PREEMPTIBLE,
     PREEMPTIBLE_FAULT_PROGRAMS,
     SOFT_IRQ_PROGRAMS,
@@ -141,6 +144,7 @@ class ProgramOptions:
         walks_stacks: the programs walk stacks by tables.
         tgids: the targets', where these are several.
         unseen: what of the accounting this kernel lets no program see, and why.
+        polls_only: of all system calls polls alone are hooked.
     """
 
     apart: frozenset[str]
@@ -151,6 +155,7 @@ class ProgramOptions:
     walks_stacks: bool
     tgids: Sequence[int]
     unseen: dict[Unseen, KernelDelayError]
+    polls_only: bool
 
     def __init__(
         self,
@@ -165,6 +170,7 @@ class ProgramOptions:
         self._object = bpf_object
         self._plan = plan.windows
         self._rounds = rounds
+        self._events = events
         self._accounting = plan.accounting
         self._kernel = _kernel_features()
         self.has_fallbacks = self._kernel.preempts_tracepoints
@@ -175,6 +181,7 @@ class ProgramOptions:
         self._set_faults()
         self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
         self._set_fallbacks()
+        self._set_calls(pids, totals=plan.totals)
         self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)
         self._set_plan(plan.windows)
         self._set_triggers(plan.windows)
@@ -272,6 +279,27 @@ class ProgramOptions:
             self._object.program(name).autoload = not self.has_fallbacks
             self._object.program(preemptible(name)).autoload = self.has_fallbacks
 
+    def _set_calls(self, pids: Iterable[int], *, totals: bool) -> None:
+        """Say whether all system calls are hooked, as totals need them, or polls alone."""
+        wanted = self._rounds is not None and not self._rounds.calls and not totals
+        self.polls_only = (
+            wanted and self._kernel.knows_earlier_calls and not any(map(has_virtual_machines, pids))
+        )
+        self.struct().polls_only = self.polls_only
+        by_poll = self.polls_only and self._plan.start is None
+        has_events = self.polls_only and self._events is not None
+        # Both take the kernel's function tracer.
+        self._set_apart((POLL_FUNCTION,), by_poll and self._kernel.sees_faults)
+        for name, is_loaded in ((POLL_ENTRY, by_poll), (LATE_RETURN, has_events)):
+            self._set_apart((name,), is_loaded and not self.has_fallbacks)
+            self._set_apart((preemptible(name),), is_loaded and self.has_fallbacks)
+        if not self.polls_only:
+            return
+        for name in PREEMPTIBLE:
+            self._set_apart((name, preemptible(name), FALLBACKS[preemptible(name)]), False)
+        self._set_apart(self.fault_programs, False)
+        self.unseen = {"calls": UnavailableError("polls alone are hooked")}
+
     def _set_sizes(self, pids: Iterable[int], *, to_come: bool = False) -> None:
         room = self._rounds.record_bytes if self._rounds else None
         threads = sum(map(thread_count, pids))
@@ -311,7 +339,8 @@ class ProgramOptions:
 
     def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
         self._object.program("dump_rounds").autoload = plan is not None
-        self._object.program("on_profile").autoload = plan is not None and events is not None
+        samples = events is not None or self.polls_only
+        self._object.program("on_profile").autoload = plan is not None and samples
         if plan is None:
             return
         options = self.struct()

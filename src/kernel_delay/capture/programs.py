@@ -18,12 +18,14 @@ from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
 from kernel_delay.capture.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.host.kernel_names import POLL_FUNCTIONS
 from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import kernel_functions
 from kernel_delay.loader.maps import Notices, Records
 from kernel_delay.loader.objects import load_object, open_object, refusal
-from kernel_delay.loader.programs import BpfObject, Link
+from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.model import Lost, Unseen, Untraced
 
 if TYPE_CHECKING:
@@ -134,15 +136,20 @@ class Programs:
             for program in self._object.programs():
                 if program.name not in self._options.apart and program.autoload:
                     self._hooks.attach(program)
+            if self.polls_only:
+                self._attach_to_polls()
             error = self._hooks.attach_all(self._options.fault_programs)
             if error is not None:
                 self._unseen["page_faults"] = refusal(error)
-            self.sees_faults = self.accounting and "page_faults" not in self.unseen
+            is_refused = "page_faults" in self.unseen or self.polls_only
+            self.sees_faults = self.accounting and not is_refused
             self._hooks.attach_all(program_names.GUEST_PROGRAMS)
             if self.accounting:
                 self._hooks.attach_to_vectors()
             if not self.soft_irqs_attached:
                 self._hooks.count(program_names.SOFT_IRQ_PROGRAMS.values())
+            if (late := self._loaded(program_names.LATE_RETURN)) is not None:
+                self._hooks.count((late.name,))
             while children and self._object.program("find_children").iterate():
                 pass
             register_threads.iterate()
@@ -153,10 +160,50 @@ class Programs:
         except BpfError as error:
             raise refusal(error) from error
 
+    def _attach_to_polls(self) -> None:
+        """Attach to the kernel's functions of polls, or else to the entry of each call."""
+        entry = self._loaded(program_names.POLL_ENTRY)
+        if entry is None:
+            return
+        functions = kernel_functions(POLL_FUNCTIONS)
+        if not self._hooks.attach_functions(program_names.POLL_FUNCTION, functions):
+            self._hooks.attach(entry)
+
+    def _loaded(self, name: str) -> Program | None:
+        """Return the program of that name, or the one in its place; None if none is loaded."""
+        for each in (name, program_names.preemptible(name)):
+            program = self._object.program(each)
+            if program.autoload:
+                return program
+        return None
+
+    @property
+    def polls_only(self) -> bool:
+        """Whether of all system calls polls alone are hooked."""
+        return self._options.polls_only
+
     @property
     def soft_irqs_attached(self) -> bool:
         """Whether all soft IRQs are reported; if not, attach_soft_irq() is to be called."""
         return self._options.soft_irqs_attached
+
+    def attach_returns(self) -> Link:
+        """Have calls that slept long be events as they return. Raises a BpfError.
+
+        Where `hooks_returns` says so. set_returns_hooked() is to be called behind it.
+        """
+        program = self._loaded(program_names.LATE_RETURN)
+        assert program is not None
+        return program.attach()
+
+    @property
+    def hooks_returns(self) -> bool:
+        """Whether calls are events only if their returns are hooked."""
+        return self._loaded(program_names.LATE_RETURN) is not None
+
+    def set_returns_hooked(self, since_ns: int) -> None:
+        """Say since when returns of calls are hooked, 0: they are not."""
+        lib.store_counter(ffi.addressof(self.control, "returns_hooked_ns"), since_ns)
 
     def attach_soft_irq(self, end: Literal["entry", "exit"]) -> Link:
         """Have one end of soft IRQs reported from now on. Raises a BpfError where it is refused."""

@@ -238,6 +238,8 @@ def _keep_rights(args: argparse.Namespace) -> None:
         uses += [privileges.NAMES, privileges.PROFILES]
     elif args.chains:
         uses.append(privileges.NAMES)
+    if not args.calls:
+        uses.append(privileges.PROFILES)
     if args.follow:
         uses.append(privileges.FOLLOW)
     if args.metrics is not None or args.otlp is not None:

@@ -18,6 +18,18 @@ POLLS = (
     "pselect6_time64",
 )
 
+# The kernel's functions of these calls, in each ABI, of which a kernel has some
+# (arch/*/include/asm/syscall_wrapper.h, 5.14 to 7.2).
+POLL_FUNCTIONS = tuple(
+    f"__{prefix}_{name}"
+    for prefix in ("x64_sys", "ia32_sys", "ia32_compat_sys", "arm64_sys", "arm64_compat_sys")
+    for name in (
+        *("poll", "ppoll", "ppoll_time32", "ppoll_time64", "select", "old_select", "pselect6"),
+        *("pselect6_time32", "pselect6_time64", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
+        "io_uring_enter",
+    )
+)
+
 FUTEXES = ("futex", "futex_time64")
 
 # May wait, by its arguments.

@@ -77,6 +77,7 @@ class Control(Struct[ControlPointer]):
     round_gap_longest_ns: int
     rounds_in_gap: int
     without_timeline: int
+    returns_hooked_ns: int
     rings: Array[RingPosition]
     windows: Array[Window]
 class ControlPointer(Control, Pointer[Control]): ...
@@ -208,7 +209,7 @@ class Options(Struct[OptionsPointer]):
     children: int
     freezer: int
     round_timelines: int
-    unused: int
+    polls_only: int
     syscall_flags: Array[Array[int]]
 class OptionsPointer(Options, Pointer[Options]): ...
 
@@ -618,7 +619,7 @@ class _FFI(FFI):
     @overload
     def addressof(self, struct: Account, field: Literal['first'], /) -> ThreadStatePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'untraced', 'untraced_switches', 'untraced_seen', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'without_timeline'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'untraced', 'untraced_switches', 'untraced_seen', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'without_timeline', 'returns_hooked_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: DumpedThread, field: Literal['running'], /) -> SlicePointer: ...
     @overload

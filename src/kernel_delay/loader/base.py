@@ -2,7 +2,7 @@
 
 import errno as errnos
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from kernel_delay.loader._libbpf import ffi, lib
@@ -72,3 +72,8 @@ class Owned(Generic[T]):
         if self._handle is not None:
             self._free(self._handle)
             self._handle = None
+
+
+def strings(texts: Iterable[str]) -> bytes:
+    """Return these as C takes them, one behind the other."""
+    return b"".join(text.encode() + b"\0" for text in texts)

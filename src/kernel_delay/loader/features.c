@@ -321,3 +321,27 @@ static int read_kernel_features(struct kernel_features *features)
 	close_types(&types);
 	return 0;
 }
+
+/*
+ * Notes in @found which of the @names are functions of the kernel: so many, one behind the other,
+ * that begin with the same character. As above.
+ */
+static int find_functions(const char *names, size_t count, uint8_t *found)
+{
+	struct kernel_types types;
+	int result = open_types(&types);
+
+	if (result)
+		return result;
+	for (const struct btf_type *type = (const void *)types.first; type;
+	     type = next_type(&types, type)) {
+		const char *name = name_of(&types, type->name_off), *each = names;
+
+		if (btf_kind(type) != BTF_KIND_FUNC || *name != *names)
+			continue;
+		for (size_t i = 0; i < count; i++, each += strlen(each) + 1)
+			found[i] |= !strcmp(name, each);
+	}
+	close_types(&types);
+	return 0;
+}

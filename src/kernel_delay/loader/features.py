@@ -1,13 +1,14 @@
 """What the running kernel has of BPF, found by trying; and what a perf event has attached."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from kernel_delay.loader._libbpf import ffi, lib
-from kernel_delay.loader.base import bpf_error
+from kernel_delay.loader.base import bpf_error, strings
 
 MapType = Literal["ARRAY", "RINGBUF", "TASK_STORAGE"]
 
@@ -68,6 +69,19 @@ def read_kernel_features() -> KernelFeatures:
         contexts_distance=int(found.contexts_distance),
         faults_errno=int(found.faults_errno),
     )
+
+
+def kernel_functions(names: Sequence[str]) -> list[str]:
+    """Return which of these are functions of the kernel; all begin with the same character.
+
+    Raises:
+        BpfError: as above.
+    """
+    found = ffi.new("uint8_t[]", len(names))
+    result = lib.find_functions(strings(names), len(names), found)
+    if result:
+        raise bpf_error("reading the kernel's types", -result)
+    return list(compress(names, found))
 
 
 def has_map_type(name: MapType) -> bool:

@@ -58,6 +58,7 @@ const char *libbpf_version_string(void);
 int libbpf_strerror(int number, char *text, size_t size);
 
 int read_kernel_features(struct kernel_features *features);
+int find_functions(const char *names, size_t count, uint8_t *found);
 
 int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
 
@@ -93,6 +94,8 @@ struct bpf_link *bpf_program__attach_usdt(const struct bpf_program *program, pid
 struct bpf_link *bpf_program__attach_perf_event(const struct bpf_program *program, int fd);
 int open_tracepoint(uint64_t id);
 int open_task_clock(int tid, uint64_t frequency);
+struct bpf_link *attach_functions(const struct bpf_program *program, const char *names,
+                                  size_t count);
 struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd);
 int bpf_link__fd(const struct bpf_link *link);
 int bpf_link__destroy(struct bpf_link *link);

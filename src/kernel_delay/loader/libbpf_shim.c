@@ -196,6 +196,23 @@ static int open_task_clock(int tid, uint64_t frequency)
 	return syscall(SYS_perf_event_open, &attribute, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* A link to the entries of functions of the kernel: of so many @names, one behind the other. */
+static struct bpf_link *attach_functions(const struct bpf_program *program, const char *names,
+					 size_t count)
+{
+	const char **functions = calloc(count, sizeof(*functions));
+	LIBBPF_OPTS(bpf_kprobe_multi_opts, options, .syms = functions, .cnt = count);
+	struct bpf_link *link = NULL;
+
+	if (!functions)
+		return NULL;
+	for (size_t i = 0; i < count; i++, names += strlen(names) + 1)
+		functions[i] = names;
+	link = bpf_program__attach_kprobe_multi_opts(program, NULL, &options);
+	free(functions);
+	return link;
+}
+
 /* An iterator's link, over the elements of a map. */
 static struct bpf_link *attach_map_iterator(const struct bpf_program *program, int map_fd)
 {

@@ -1,13 +1,13 @@
 """BPF objects, their programs, and links."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from kernel_delay.host._files import lib as files
 from kernel_delay.loader._libbpf import ffi, lib
-from kernel_delay.loader.base import BpfError, Owned, bpf_error
+from kernel_delay.loader.base import BpfError, Owned, bpf_error, strings
 from kernel_delay.loader.maps import Map
 
 if TYPE_CHECKING:
@@ -142,6 +142,11 @@ class Program:
         options.offset = offset
         link = lib.bpf_program__attach_kprobe_opts(self._handle, function.encode(), options)
         return _link(link, f"attaching {self.name} to {function}")
+
+    def attach_functions(self, functions: Sequence[str]) -> Link:
+        """Attach to the entries of these functions of the kernel, all or none."""
+        link = lib.attach_functions(self._handle, strings(functions), len(functions))
+        return _link(link, f"attaching {self.name} to {len(functions)} functions")
 
     def attach_raw_tracepoint(self, name: str) -> Link:
         """Attach to the kernel's tracepoint of that name, for its bare arguments."""

@@ -118,7 +118,7 @@ class Finding(Struct, frozen=True):
     without_most_ns: int | None = None
 
 
-Unseen = Literal["page_faults", "futex_owners", "earlier_calls", "samples"]
+Unseen = Literal["page_faults", "futex_owners", "earlier_calls", "samples", "calls"]
 """What some kernels let no program see: page faults of programs (it takes `fentry`), who has a
 futex that others waited for already when the capture began (Linux 5.18), in which call a thread
 was then (5.15), and what a slow thread runs (where perf events take more rights)."""

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import msgspec
 import pytest
+from msgspec.structs import astuple
 
 from kernel_delay.model import Sample, Thread
 from tests import commands
@@ -104,3 +105,12 @@ def thread(sample: Sample, tid: int) -> Thread:
 def calls(measured: Thread) -> dict[int, int]:
     """How often the thread made each syscall within the window, by number."""
     return {stats.number: stats.count for stats in measured.syscalls if stats.count}
+
+
+def assert_accounted(sample: Sample) -> Thread:
+    """The account of the round's thread is of all of the round, to the nanosecond."""
+    assert sample.round is not None
+    found = thread(sample, sample.round.tid)
+    assert found.time is not None
+    assert sum(astuple(found.time)) == sample.window.duration_ns
+    return found

@@ -1,5 +1,6 @@
 """Rounds: each from a poll's return to the next poll, those that were long with their account."""
 
+import functools
 import json
 import os
 import signal
@@ -19,12 +20,19 @@ from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture.plan import EventPlan, RoundPlan
 from kernel_delay.capture.rounds.watch import Watch
 from kernel_delay.host.target import find_target
-from kernel_delay.model import RoundTotals, Sample, Thread
+from kernel_delay.model import RoundTotals, Sample
 from tests.emulation import is_emulated
-from tests.integration.capture.captures import calls, thread
+from tests.integration.capture.captures import assert_accounted, calls
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall, undisturbed
 
 NS_PER_MS = 1_000_000
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["polls_alone", "each_call"])
+def hooked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is of both: where polls alone are hooked, and where each call is."""
+    plan = functools.partial(RoundPlan, calls=request.param)
+    monkeypatch.setattr(sys.modules[__name__], "RoundPlan", plan)
 
 
 def watched(
@@ -63,15 +71,6 @@ def asked(
     return samples, totals, answers[0]
 
 
-def assert_accounted(sample: Sample) -> Thread:
-    """The account of the round's thread is of all of the round, to the nanosecond."""
-    assert sample.round is not None
-    found = thread(sample, sample.round.tid)
-    assert found.time is not None
-    assert sum(astuple(found.time)) == sample.window.duration_ns
-    return found
-
-
 def first_that_began_after(time_ns: int, samples: Iterator[Sample]) -> Sample:
     return next(sample for sample in samples if sample.window.start_ns > time_ns)
 
@@ -92,7 +91,7 @@ def test_each_long_round_is_reported_once_with_its_account(start_workload: Start
     count = 20
     workload = start_workload("long_work", count)
 
-    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS))
+    samples, totals, seen = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS, calls=True))
 
     assert (totals.long, totals.missed, totals.suppressed) == (len(samples), 0, 0)
     for place, (sample, (inside_ns, outside_ns)) in enumerate(
@@ -109,7 +108,7 @@ def test_each_long_round_is_reported_once_with_its_account(start_workload: Start
 def test_what_is_in_a_round_is_in_its_tables(start_workload: StartWorkload) -> None:
     workload = start_workload("long_work", 8)
 
-    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS))
+    samples, totals, _ = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS, calls=True))
 
     whole = [sample for sample in of_work(samples) if not sample.lost.missed_events]
     assert whole or totals.lost.missed_events
@@ -224,7 +223,7 @@ def test_short_thresholds_report_all_soft_irqs(start_workload: StartWorkload) ->
 def test_timeline_of_a_round_adds_up_to_its_account(start_workload: StartWorkload) -> None:
     workload = start_workload("long_work", 8)
 
-    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=1 << 14)
+    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=1 << 14, calls=True)
     samples, _, _ = asked(workload, plan)
 
     assert of_work(samples)
@@ -243,7 +242,7 @@ def test_long_timeline_keeps_its_first_and_last_slices(start_workload: StartWork
     room = 64
     workload = start_workload("long_work", room)
 
-    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=room)
+    plan = RoundPlan(threshold_ns=5 * NS_PER_MS, max_slices=room, calls=True)
     samples, _, _ = asked(workload, plan)
 
     # As it reads once more than before there is no room for all calls of the last rounds.
@@ -266,7 +265,7 @@ def test_long_timeline_keeps_its_first_and_last_slices(start_workload: StartWork
 def test_memory_limit_drops_timelines_first_and_then_stacks(start_workload: StartWorkload) -> None:
     """What is not needed for the account: that is there to the last."""
     workload = start_workload("polls", "ppoll", 1_000_000, 5 * NS_PER_MS)
-    plan = RoundPlan(threshold_ns=4 * NS_PER_MS, max_slices=1024)
+    plan = RoundPlan(threshold_ns=4 * NS_PER_MS, max_slices=1024, calls=True)
     events = EventPlan(shortest_ns=NS_PER_MS, max_events=1000, max_stacks=100)
 
     with Watch(find_target(workload.pid), plan, events) as watch:

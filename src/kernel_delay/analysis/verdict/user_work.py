@@ -197,13 +197,15 @@ def _say_doubtful(case: Case) -> Statement | None:
     # An interrupt is not caused by the thread.
     how = "worked for" if causes else "had the CPU of"
     causes += [interrupts] if interrupts else []
+    # Where calls are not hooked it may be in any, and what samples show of it is no bound.
+    where = " on a CPU," if "calls" in sample.unseen else " outside of system calls,"
     evidence = {
         "faults": times.minor_faults + times.major_faults,
         "signals": thread.signals or 0,
         "system_ns": times.system_ns,
     }
     return Statement(
-        f"the kernel {how} {name(sample, thread)}, outside of system calls,",
+        f"the kernel {how} {name(sample, thread)},{where}",
         "kernel",
         evidence,
         (*_causes(causes), *memory_limit(sample)),

@@ -13,6 +13,9 @@ from kernel_delay.loader.programs import Link
 FREQUENCY = 199
 """Samples in a second on a CPU; no divisor of what ticks at round frequencies."""
 
+SPLIT_FREQUENCY = 5 * FREQUENCY
+"""The same where they show in which calls a thread is too: one in SAMPLES_OF_STACK has a stack."""
+
 MOST_THREADS = 64
 
 
@@ -31,6 +34,7 @@ class Profiles:
         """Sample those whose round is open for that long."""
         self._programs = programs
         self._suspect_ns = suspect_ns
+        self._frequency = SPLIT_FREQUENCY if programs.polls_only else FREQUENCY
         self._profiles: dict[int, _Profile] = {}
         self._ended: dict[int, _Profile] = {}
 
@@ -71,7 +75,7 @@ class Profiles:
                 del self._ended[tid]
 
     def _begin(self, tid: int, round_ns: int, now_ns: int) -> None:
-        link = self._programs.profile(tid, FREQUENCY)
+        link = self._programs.profile(tid, self._frequency)
         if link is not None:
             self._profiles[tid] = _Profile(round_ns, now_ns, link)
 

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.plan import RoundPlan, TriggerPoints
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.late_hooks import LateHooks
 from kernel_delay.capture.rounds.profiles import FREQUENCY, Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
-from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import (
     Readings,
     ThreadReading,
+    lengths_of,
     lost_between,
     others_between,
 )
@@ -57,6 +58,7 @@ class Sources(Struct):
         records: the records of rounds.
         profiles: what samples threads whose rounds may become long.
         soft_irqs: what has soft IRQs reported meanwhile.
+        returns: what has calls be events then, if polls alone are hooked.
         sleep_stacks: where in the kernel threads slept.
         unix_sockets: who has the other ends of sockets.
         follower: whom threads wait for; None: they are not followed, or not any more.
@@ -68,7 +70,8 @@ class Sources(Struct):
     programs: Programs
     records: RoundRecords
     profiles: Profiles
-    soft_irqs: SoftIrqs
+    soft_irqs: LateHooks
+    returns: LateHooks
     sleep_stacks: SleepStacks
     unix_sockets: UnixSockets
     follower: "Follower | None" = None
@@ -161,7 +164,7 @@ class RoundSamples:
             round=Round(
                 tid=notice.tid,
                 name=thread.name,
-                number=notice.round,
+                number=sum(lengths_of(notice)),
                 suppressed=newly_suppressed,
                 others_start_ns=before.time_ns,
                 others_stop_ns=after.time_ns,
@@ -187,7 +190,7 @@ class RoundSamples:
         # While a thread has no CPU no soft IRQ is on its time.
         if notice.kind == lib.ROUND_IS_OFF_CPU:
             return None
-        return self._sources.soft_irqs.reported_from_ns(notice.start_ns, notice.stop_ns)
+        return self._sources.soft_irqs.attached_from_ns(notice.start_ns, notice.stop_ns)
 
     def _ended_by(self, notice: "RoundNotice") -> EndedBy:
         if notice.kind == lib.ROUND_IS_OFF_CPU:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 from kernel_delay.capture.plan import SHORTEST_LOOK_NS, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.capture.rounds.iterations import KeptIterations
+from kernel_delay.capture.rounds.late_hooks import late_returns, late_soft_irqs
 from kernel_delay.capture.rounds.profiles import Profiles
 from kernel_delay.capture.rounds.records import RoundRecords
 from kernel_delay.capture.rounds.sample import RoundSamples, Sources
-from kernel_delay.capture.rounds.soft_irqs import SoftIrqs
 from kernel_delay.capture.rounds.threads import (
     EndedThreadRounds,
     Readings,
@@ -116,13 +116,15 @@ class Watch:
             self._closing.callback(unix_sockets.close)
             suspect_ns = self._plan.suspect_ns
             profiles = self._closing.enter_context(Profiles(self._programs, suspect_ns))
-            soft_irqs = self._closing.enter_context(SoftIrqs(self._programs, suspect_ns))
+            soft_irqs = self._closing.enter_context(late_soft_irqs(self._programs, suspect_ns))
+            returns = self._closing.enter_context(late_returns(self._programs, suspect_ns))
             self._notices = self._programs.round_notices()
             self._sources = Sources(
                 self._programs,
                 RoundRecords(self._programs),
                 profiles,
                 soft_irqs,
+                returns,
                 SleepStacks(self._programs.sleep_stacks),
                 unix_sockets,
             )
@@ -167,7 +169,8 @@ class Watch:
         """Do without what takes most memory; return whether that was not done before."""
         if self._sources.events is None:
             return False
-        self._sources.profiles.close()
+        if not self._programs.polls_only:
+            self._sources.profiles.close()
         self._sources.events.close()
         self._sources.events = None
         return True
@@ -309,6 +312,7 @@ class Watch:
     def _look_closer(self, reading: ThreadReading) -> None:
         """Sample the threads whose rounds may become long; forget what is of no open round."""
         self._sources.soft_irqs.update(reading)
+        self._sources.returns.update(reading)
         begun = [reported.rounds.open_since_ns for reported in reading.threads.values()]
         oldest_ns = min((since for since in begun if since is not None), default=reading.time_ns)
         oldest_ns = min(oldest_ns, reading.time_ns - self._tick_ns)
@@ -316,9 +320,11 @@ class Watch:
         if follower is not None and reading.time_ns - self._forgot_ns >= FORGETS_NS:
             self._forgot_ns = reading.time_ns
             follower.forget(max(oldest_ns, reading.time_ns - FOLLOWED_NS), FOLLOWED_NS)
-        if self._sources.events is None:
+        if self._sources.events is None and not self._programs.polls_only:
             return
         self._sources.profiles.update(reading, self.iterations.sampled(reading))
+        if self._sources.events is None:
+            return
         self._sources.events.forget(self.iterations.oldest_ns(oldest_ns, reading.time_ns))
 
     def _read(self) -> ThreadReading:
@@ -375,6 +381,8 @@ class Watch:
                 continue
             after = after or self._read()
             samples.append(self._samples.sample(notice, after))
+            # The next one may be over before anybody looks.
+            self._sources.returns.begin(after.time_ns)
             self._reported += 1
         self._sources.free(notices)
         yield from samples

@@ -53,6 +53,7 @@ class RoundRequest(NamedTuple):
         stop_trigger: What ends it then.
         stacks: Take stacks.
         chains: Follow whom the threads wait for.
+        calls: Hook each system call, not polls alone.
         timeline: Keep what happened in order.
         max_slices: How much of that. None: SLICES.
     """
@@ -64,6 +65,7 @@ class RoundRequest(NamedTuple):
     stop_trigger: str | None = None
     stacks: bool = True
     chains: bool = False
+    calls: bool = False
     timeline: bool = False
     max_slices: int | None = None
 
@@ -119,6 +121,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take no stacks (of calls that take a tenth of the threshold, and of what a"
         " thread runs in a long round)",
     )
+    parser.add_argument(
+        "--calls",
+        action="store_true",
+        help="hook each system call and page fault, which costs the process more. By default only"
+        " polls are hooked: other calls are known by their sleeps and by samples. --timeline,"
+        " --metrics and --otlp hook each call too",
+    )
     accounting.add_chains(parser)
     parser.add_argument(
         "--timeline",
@@ -153,6 +162,7 @@ def plan(request: RoundRequest, target: "ProcessTarget", room: int) -> "RoundPla
         timeline_bytes=room // TIMELINES_SHARE,
         most_late=MOST_LATE,
         chains=request.chains,
+        calls=request.calls or request.timeline,
     )
     if request.start_trigger is not None and request.stop_trigger is not None:
         start = window_options.trigger_points(request.start_trigger, target.pid)

@@ -1,0 +1,104 @@
+"""Where of all calls polls alone are hooked: what a long round ran in the others, by samples."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kernel_delay.capture.plan import RoundPlan
+from kernel_delay.capture.rounds.watch import Watch
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample
+from tests.integration.capture.captures import assert_accounted
+
+NS_PER_MS = 1_000_000
+RAN_NS = 1_000 * NS_PER_MS
+
+# Polls, and waits until its round is old; then it computes and reads by turns, each for a share
+# of what it runs. The clock of a thread is read seldom: that is a call.
+WORK = """
+import json, os, select, sys, time
+zero, buffers = os.open("/dev/zero", os.O_RDONLY), [bytearray(1 << 20)]
+
+def run(until_ns, step):
+    begun_ns = ran_ns = time.thread_time_ns()
+    while ran_ns - begun_ns < until_ns:
+        step()
+        ran_ns = time.thread_time_ns()
+    return ran_ns - begun_ns
+
+for line in sys.stdin:
+    own_ns, read_ns = json.loads(line)
+    select.select([], [], [], 0)
+    print("begun", flush=True)
+    sys.stdin.readline()
+    ran = [0, 0]
+    for _ in range(20):
+        ran[0] += run(own_ns // 20, lambda: sum(range(10_000)))
+        ran[1] += run(read_ns // 20, lambda: os.readv(zero, buffers))
+    select.select([], [], [], 0)
+    print(json.dumps(ran), flush=True)
+"""
+
+
+def worked(shares: tuple[float, float]) -> tuple[Sample, tuple[int, int]]:
+    """A round with that much of its own code and of calls; and how long it ran of each."""
+    pipe = subprocess.PIPE
+    ran: list[int] = []
+    looked = threading.Event()
+    with subprocess.Popen(
+        [sys.executable, "-c", WORK], stdin=pipe, stdout=pipe, text=True
+    ) as target:
+        stdin, stdout = target.stdin, target.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def ask() -> None:
+            print(json.dumps([int(share * RAN_NS) for share in shares]), file=stdin, flush=True)
+            assert stdout.readline() == "begun\n"
+            # By the third look its round was old, and is sampled.
+            for _ in range(3):
+                looked.clear()
+                looked.wait()
+            print("go on", file=stdin, flush=True)
+            ran.extend(json.loads(stdout.readline()))
+            stdin.close()
+
+        asking = threading.Thread(target=ask)
+        plan = RoundPlan(threshold_ns=500 * NS_PER_MS)
+        with Watch(find_target(target.pid), plan) as watch:
+            asking.start()
+            samples = list(watch.rounds(looked.set))
+        asking.join()
+    own_ns, read_ns = ran
+    return max(samples, key=lambda each: each.window.duration_ns), (own_ns, read_ns)
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize("shares", [(1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0)])
+def test_samples_show_what_ran_in_calls(shares: tuple[float, float]) -> None:
+    sample, (own_ns, read_ns) = worked(shares)
+
+    (thread,) = sample.threads
+    time = assert_accounted(sample).time
+    assert time is not None
+    called_ns = sum(call.on_cpu_ns or 0 for call in thread.syscalls)
+    # Of a thousand samples so many are in calls, within six deviations; a soft IRQ may end them.
+    ran_ns = time.user_ns + time.kernel_ns
+    assert abs(called_ns / ran_ns - read_ns / (own_ns + read_ns)) < 0.1
+    # What it slept in calls is exact, and so is all that it ran.
+    assert ran_ns >= (own_ns + read_ns) * 0.9
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_other_calls_and_page_faults_are_not_counted() -> None:
+    sample, _ = worked((0.5, 0.5))
+
+    (thread,) = sample.threads
+    assert "calls" in sample.unseen
+    assert [call.count for call in thread.syscalls if call.name == "readv"] == [0]
+    assert thread.page_faults is None
+    slept = {call.name: call.blocked_ns for call in thread.syscalls}
+    assert (slept["read"] or 0) >= sum(sleep.ns for sleep in thread.sleeps) * 0.9
