@@ -138,7 +138,8 @@ COSTS: Mapping[Unseen, str] = MappingProxyType(
         "page_faults": "the time of a program's page faults is in user",
         "futex_owners": "the holder of a lock is not known where its waiter slept before the"
         " capture began",
-        "earlier_calls": "the system call that a thread was in when the capture began is not known",
+        "earlier_calls": "the system call that a thread was in when the capture began is not known,"
+        " and `watch` hooks each call",
         "samples": "which functions a slow thread ran is not known",
         "calls": "they are known by their sleeps, and what ran in them by samples",
     }

@@ -1,9 +1,11 @@
 """Where of all calls polls alone are hooked: what a long round ran in the others, by samples."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +104,20 @@ def test_other_calls_and_page_faults_are_not_counted() -> None:
     assert thread.page_faults is None
     slept = {call.name: call.blocked_ns for call in thread.syscalls}
     assert (slept["read"] or 0) >= sum(sleep.ns for sleep in thread.sleeps) * 0.9
+
+
+# kernel/trace/fprobe.c and kernel/trace/bpf_trace.c, from 5.18 on.
+BY_FUNCTIONS = {"register_fprobe_ips", "bpf_kprobe_multi_link_attach"}
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_polls_are_hooked_at_their_functions_where_the_kernel_can() -> None:
+    """Then no other call of any process passes a program."""
+    symbols = {line.split()[2] for line in Path("/proc/kallsyms").read_text().splitlines()}
+    with Watch(find_target(os.getppid()), RoundPlan(threshold_ns=500 * NS_PER_MS)):
+        # But for the folder's own, which is closed by then.
+        files = [Path("/proc/self/fdinfo") / number for number in os.listdir("/proc/self/fd")]
+        links = [file.read_text() for file in files if file.exists()]
+
+    by_functions = any("link_type:\tkprobe_multi" in link for link in links)
+    assert by_functions == (symbols >= BY_FUNCTIONS)
