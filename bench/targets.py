@@ -56,9 +56,10 @@ _OPENS = (
     " are imported beside the loading."
 )
 _VERIFIES = (
-    "All kernels verify the same programs, but the older one is, the fewer paths it knows again. Without bpf_loop(), before 5.17, it goes through each turn of a loop. Tried:"
-    " functions that are verified once, for all that several programs do, and no branch where the"
-    " ways do not differ. That left a sixth of 118,000, and a switch got no dearer."
+    "All kernels verify the same programs, but the older one is, the fewer paths it knows again."
+    " Without bpf_loop(), before 5.17, it goes through each turn of a loop. Tried: functions that"
+    " are verified once, for all that several programs do, and no branch where the ways do not"
+    " differ. That left a sixth of 118,000, and a switch got no dearer."
 )
 _REQUESTS = (
     "Where the kernel takes no program at its functions, as here, each call of any process passes a"
