@@ -142,8 +142,11 @@ def open_object(name: str, *, built_in: bool = False) -> BpfObject:
     Raises UnavailableError where the file is damaged, or memory or descriptors are short.
     """
     take_log()  # An error is not to quote what was said of another object.
-    # Beside what else is compiled: an editable build has that elsewhere than the modules.
-    path = Path(_records.__file__).parents[1] / "bpf" / f"{name}.bpf.o"
+    # An editable build has what is compiled elsewhere than the modules, and extensions of all
+    # rooms in one folder.
+    rooms = Path(_records.__file__).parents[:2]
+    folder = next((each / "bpf" for each in rooms if (each / "bpf").is_dir()), rooms[-1])
+    path = folder / f"{name}.bpf.o"
     try:
         return BpfObject(path, built_in=built_in)
     except BpfError as error:
