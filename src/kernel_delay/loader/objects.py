@@ -144,9 +144,8 @@ def open_object(name: str, *, built_in: bool = False) -> BpfObject:
     take_log()  # An error is not to quote what was said of another object.
     # An editable build has what is compiled elsewhere than the modules, and extensions of all
     # rooms in one folder.
-    rooms = Path(_records.__file__).parents[:2]
-    folder = next((each / "bpf" for each in rooms if (each / "bpf").is_dir()), rooms[-1])
-    path = folder / f"{name}.bpf.o"
+    folders = [room / "bpf" for room in Path(_records.__file__).parents[:2]]
+    path = next(filter(Path.is_dir, folders), folders[-1]) / f"{name}.bpf.o"
     try:
         return BpfObject(path, built_in=built_in)
     except BpfError as error:
