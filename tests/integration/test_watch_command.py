@@ -105,7 +105,8 @@ def test_a_record_says_what_kept_the_thread(slow_ovs: LongRounds, watching: Watc
     (thread,) = lock.threads
     assert thread.time is not None
     assert thread.time.blocked_ns >= 0.9 * LONG_MS * MS
-    assert [wait.name for wait in thread.lock_waits] == ["lock_holder"]
+    # On a slow machine it may wait for others too.
+    assert max(thread.lock_waits, key=lambda wait: wait.ns).name == "lock_holder"
     (thread,) = write.threads
     assert thread.sleeps[0].syscall == "write"
     assert [waker.comm for waker in thread.sleeps[0].wakers] == ["slow_reader"]

@@ -101,7 +101,7 @@ def _of_sections(elf: ELFFile) -> Iterator[tuple[Requirement, Use]]:
         kind = libbpf.libbpf_bpf_prog_type_str(program).decode()
         yield Requirement("program type", kind), Use()
         before, _, hook = name.partition("/")
-        if kind == "tracing":
+        if kind == "tracing" or before.endswith(".multi"):
             attached = libbpf.libbpf_bpf_attach_type_str(attach).decode()
             yield Requirement("attach type", attached), Use()
         if before.endswith(".s"):

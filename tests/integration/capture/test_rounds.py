@@ -516,6 +516,8 @@ def test_each_kind_of_poll_makes_rounds(start_workload: StartWorkload, name: str
     assert count - 1 - totals.lost.missed_events <= len(lengths) <= count - 1
     if not totals.lost.missed_events:
         assert seen["inside"]["total_ns"] <= sum(lengths) <= seen["outside"]["total_ns"]
+        times = [sample.threads[0].time for sample in samples]
+        assert [time and time.unaccounted_ns for time in times] == [0] * len(samples)
 
 
 # A loop of each kind that waits for one file, as for an answer that takes a time. A line of
