@@ -155,6 +155,8 @@ def main_part(thread: Thread) -> tuple[str, int]:
     if time is None:
         return "did what was not measured", 0
     name, ns = max(_parts(time), key=lambda part: part[1])
+    if name == _PARTS["user_ns"] and 2 * thread.unsplit_ns > ns:
+        name = "was on a CPU"
     if time.blocked_ns <= ns:
         return name, ns
     return _slept(thread), time.blocked_ns

@@ -105,6 +105,7 @@ def together(one: Thread, other: Thread) -> Thread:
         cpu_taken_by_unknown_ns=one.cpu_taken_by_unknown_ns + other.cpu_taken_by_unknown_ns,
         lock_waits=tuple(locks),
         lock_waits_others_ns=one.lock_waits_others_ns + other.lock_waits_others_ns + locks_ns,
+        unsplit_ns=one.unsplit_ns + other.unsplit_ns,
         page_faults=_sums(PageFaults, one.page_faults, other.page_faults),
         sleeps=tuple(sorted(sleeps, key=lambda sleep: -sleep.ns)),
         own_soft_irq_ns=one.own_soft_irq_ns + other.own_soft_irq_ns,

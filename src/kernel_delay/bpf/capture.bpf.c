@@ -143,7 +143,10 @@ int BPF_PROG(on_task_rename_fallback, struct task_struct *task, const char *comm
 	return 0;
 }
 
-static __always_inline void note_signal(struct task_struct *task)
+/* include/uapi/asm-generic/signal-defs.h */
+#define SIG_IGN 1
+
+static __always_inline void note_signal(struct task_struct *task, const struct k_sigaction *action)
 {
 	struct thread *thread = find_settled_thread(task);
 	struct thread_record *record;
@@ -157,6 +160,10 @@ static __always_inline void note_signal(struct task_struct *task)
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
 	    timestamp.now_ns < timestamp.stop_ns)
 		record->account.signals++;
+	/* Where the handler's end is not hooked, from its beginning on all time counts. */
+	if (options.polls_only && !thread->handler_end_ns &&
+	    (__u64)BPF_CORE_READ(action, sa.sa_handler) > SIG_IGN)
+		thread->handler_end_ns = timestamp.now_ns;
 }
 
 /* include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3), tgkill(2) */
@@ -189,13 +196,13 @@ static __always_inline void note_stop(struct task_struct *task, __u32 signal,
 
 /* What is delivered to no handler ends the thread, or stops it. include/trace/events/signal.h */
 SEC("tp_btf/signal_deliver")
-int BPF_PROG(on_signal_deliver, int signal, struct kernel_siginfo *info)
+int BPF_PROG(on_signal_deliver, int signal, struct kernel_siginfo *info, struct k_sigaction *action)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (!options.accounting || !is_target(task))
 		return 0;
-	note_signal(task);
+	note_signal(task, action);
 	if (signal >= SIGSTOP && signal <= SIGTTOU)
 		note_stop(task, signal, info);
 	return 0;

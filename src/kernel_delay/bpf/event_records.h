@@ -201,6 +201,7 @@ struct round_notice {
 	struct task_times begun; /* as it was then; but of ROUND_IS_OFF_CPU */
 	struct task_times ended;
 	__u64 suppressed; /* control.suppressed_rounds by then */
+	__s64 unsplit_ns; /* ran, of which no sample says whether that was in calls */
 	__u32 tid;
 	__u32 unused;
 	char comm[COMM_LENGTH];

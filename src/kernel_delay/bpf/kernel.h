@@ -203,6 +203,14 @@ struct irqaction {
 	const char *name;
 };
 
+struct sigaction {
+	void (*sa_handler)(int);
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs___syscall {
 	unsigned long bx, cx, dx, si, di, r10;
@@ -262,6 +270,8 @@ struct bpf_iter__bpf_map_elem {
 
 /* include/linux/sched/jobctl.h, 5.14 to 6.18: the freezer of cgroup v2 */
 #define JOBCTL_TRAP_FREEZE (1 << 23)
+/* STOP_PENDING, TRAP_STOP, TRAP_NOTIFY and that. */
+#define JOBCTL_PENDING (1 << 17 | 1 << 19 | 1 << 20 | JOBCTL_TRAP_FREEZE)
 
 /*
  * Of mm_struct.flags, include/linux/sched/coredump.h (5.14), mm_types.h (6.18): set with the

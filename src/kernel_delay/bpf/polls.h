@@ -212,6 +212,16 @@ static __always_inline void begin_seen_call(struct thread *thread, __u64 now_ns)
 	thread->call_sleep_stack = 0;
 }
 
+/*
+ * Does @task, which leaves its CPU with the number of a call, sleep in that? If it is preempted or
+ * stopped it may be on its way in or out as well: before its entry is seen, or behind its return.
+ */
+static __always_inline bool sleeps_in_call(const struct task_struct *task, bool preempt)
+{
+	return !preempt && task->__state & (TASK_NORMAL | TASK_DEAD) &&
+	       !(task->__state & (__TASK_STOPPED | __TASK_TRACED));
+}
+
 /* Does @thread, which leaves its CPU in a call, wait in its poll? */
 static __always_inline bool waits_in_poll(const struct thread *thread, __u8 flags,
 					  struct pt_regs *regs)
@@ -222,10 +232,24 @@ static __always_inline bool waits_in_poll(const struct thread *thread, __u8 flag
 }
 
 /*
+ * @thread is about to sleep in its poll. A round that began as it was entered was none. A longer
+ * one ends now: its end was not seen, as what supervises the thread has it sleep before its calls.
+ */
+static __always_inline void wait_in_poll(struct thread *thread, const struct timestamp *timestamp)
+{
+	if (thread->round_stop_ns != NEVER_NS)
+		return;
+	if (length_since(timestamp->now_ns, thread->round_start_ns) < SHORTEST_WORK_NS)
+		thread->round_stop_ns = timestamp->now_ns;
+	else
+		end_round(thread, timestamp, ROUND_IS_LONG, options.round_ns);
+}
+
+/*
  * @thread, the current one, is about to leave its CPU: notes in which call. Not static, as
  * take_record().
  */
-__noinline int see_call(struct thread *thread, struct timestamp *timestamp)
+__noinline int see_call(struct thread *thread, struct timestamp *timestamp, bool preempt)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs;
@@ -239,7 +263,7 @@ __noinline int see_call(struct thread *thread, struct timestamp *timestamp)
 	charge_until_now(thread, timestamp);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	number = syscall_number((struct pt_regs___syscall *)regs);
-	if (number < 0 || thread->kernel_worker)
+	if (number < 0 || thread->kernel_worker || !sleeps_in_call(task, preempt))
 		return 0;
 	syscall = syscall_id(task, number);
 	flags = syscall_flags(syscall);
@@ -249,8 +273,10 @@ __noinline int see_call(struct thread *thread, struct timestamp *timestamp)
 	thread->syscall = syscall;
 	thread->polls = waits_in_poll(thread, flags, regs);
 	thread->polls_again = thread->polls;
-	if (thread->polls && thread->round_stop_ns == NEVER_NS)
-		thread->round_stop_ns = timestamp->now_ns;
+	if (thread->polls)
+		wait_in_poll(thread, timestamp);
+	else if (!(flags & (SYSCALL_RESTARTS | SYSCALL_IS_FUTEX | SYSCALL_ENDS_HANDLER)))
+		thread->round_is_retry = 0;
 	note_polled_file(thread, flags, regs);
 	if (flags & SYSCALL_IS_FUTEX)
 		note_lock(thread, syscall, lock_of(syscall, regs));
@@ -278,9 +304,8 @@ __noinline bool leave_seen_call(struct thread *thread, struct thread_record *rec
 	return true;
 }
 
-/* The time between two samples, and which share of what was run before it is a sample's too. */
-#define SAMPLE_NS 1000000
-#define SHARE_OF_SAMPLE 16
+/* A sample is of so much of a run at most: the time between two, and half of it. */
+#define SAMPLE_NS 1500000
 
 /* How many samples have one stack. */
 #define SAMPLES_OF_STACK 5
@@ -296,8 +321,8 @@ static __always_inline bool is_being_charged(struct thread *thread)
 }
 
 /*
- * A sample shows that @thread, the current one, is in a call: so it was for what it ran since the
- * sample before. What it ran before the first is spread over many. Not static, as take_record().
+ * A sample shows whether @thread, the current one, is in a call: so it was for what it ran since
+ * the sample before. Not static, as take_record().
  */
 __noinline int split_run(struct thread *thread, __u64 now_ns)
 {
@@ -322,7 +347,7 @@ __noinline int split_run(struct thread *thread, __u64 now_ns)
 	if (length_ns <= 0)
 		return 0;
 	if (length_ns > SAMPLE_NS)
-		length_ns = SAMPLE_NS + (__u64)(length_ns - SAMPLE_NS) / SHARE_OF_SAMPLE;
+		length_ns = SAMPLE_NS;
 	__sync_fetch_and_add(&thread->unsplit_ns, -length_ns);
 	number = syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(task));
 	if (number < 0)

@@ -105,6 +105,7 @@ __noinline bool report_round(struct thread *thread, __u64 kind)
 	if (kind != ROUND_IS_OFF_CPU)
 		note_own_times(&notice->ended, thread);
 	notice->suppressed = *(volatile __u64 *)&control.suppressed_rounds;
+	notice->unsplit_ns = options.polls_only ? thread->unsplit_ns : 0;
 	notice->tid = thread->tid;
 	notice->unused = 0;
 	bpf_probe_read_kernel(notice->comm, sizeof(notice->comm), task->comm);
@@ -170,17 +171,22 @@ static __always_inline bool count_round(struct thread *thread, const struct time
 }
 
 /*
- * How long the current thread ran, as of its last tick or switch, or waited for a CPU, by the
- * scheduler's count. Who waits for one is kept from its poll as much.
+ * How long @task ran, as of its last tick or switch, or waited for a CPU, by the scheduler's count.
+ * Who waits for one is kept from its poll as much.
  */
-static __always_inline __u64 counted_ns(void)
+static __always_inline __u64 counted_ns_of(const struct task_struct *task)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ns = task->se.sum_exec_runtime;
 
 	if (bpf_core_field_exists(task->sched_info.run_delay))
 		ns += task->sched_info.run_delay;
 	return ns;
+}
+
+/* The same of the current one. */
+static __always_inline __u64 counted_ns(void)
+{
+	return counted_ns_of(bpf_get_current_task_btf());
 }
 
 /*

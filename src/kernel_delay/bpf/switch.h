@@ -196,7 +196,7 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, cons
 	if (prev->__state & (__TASK_STOPPED | __TASK_TRACED))
 		note_stopped(prev, timestamp->now_ns);
 	if (options.polls_only)
-		see_call(thread, timestamp);
+		see_call(thread, timestamp, preempt);
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, rq);
@@ -343,8 +343,12 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	across = end_switch_in(thread, cpu, timestamp);
 	if (options.off_cpu_round_ns && thread->reports_off_cpu_rounds)
 		end_off_cpu_round(thread, record, timestamp);
-	if (options.polls_only && leave_seen_call(thread, record, timestamp))
+	if (options.polls_only && leave_seen_call(thread, record, timestamp)) {
 		note_task_times(&thread->round_times, thread, next, rq);
+		/* A signal ends its poll, or a stop. */
+		thread->round_is_retry = has_signal(next) || next->jobctl & JOBCTL_PENDING;
+		thread->retry_ran_ns = counted_ns_of(next);
+	}
 	return across;
 }
 

@@ -274,6 +274,7 @@ class RoundNotice(Struct[RoundNoticePointer]):
     begun: TaskTimes
     ended: TaskTimes
     suppressed: int
+    unsplit_ns: int
     tid: int
     unused: int
     comm: Array[bytes]

@@ -74,12 +74,14 @@ class SyscallStats(Struct, frozen=True, gc=False):
     Attributes:
         number: The number of the call in its ABI.
         name: The name of the call. None: libseccomp does not know the number.
-        count: Calls that began and ended within the window. With accounting this can be 0.
+        count: Calls that began and ended within the window. With accounting this can be 0. Not
+            known, and 0, where the Sample's `unseen` has "calls".
         total_ns: The time of these calls, in ns.
         max_ns: The longest of these calls, in ns.
         histogram: Index i counts calls from 2^i up to 2^(i+1) ns.
         on_cpu_ns: Time on a CPU within all calls, with interrupts, in ns. Calls that cross a
-            boundary count with their part inside. None: accounting was off.
+            boundary count with their part inside. By samples where `unseen` has "calls". None:
+            accounting was off.
         ready_ns: Time waiting for a CPU within all calls, in ns. None: accounting was off.
         blocked_ns: Time asleep within all calls, in ns. None: accounting was off.
         stopped_ns: Time stopped within all calls, in ns. None: accounting was off.

@@ -173,6 +173,8 @@ class Thread(Struct, frozen=True, gc=False):
         chain: The threads that it waited for, to the roots. None: it did not wait, or `--chains`
             was not given.
         pmd: What a PMD thread of Open vSwitch did. None: it is no PMD thread, or not known.
+        unsplit_ns: The part of `user_ns` that may have been in system calls, in ns: what a watch
+            without `--calls` has no sample of.
     """
 
     tid: int
@@ -203,3 +205,4 @@ class Thread(Struct, frozen=True, gc=False):
     lock_waits_others_ns: int = 0
     chain: WaitChain | None = None
     pmd: PmdStats | None = None
+    unsplit_ns: int = 0

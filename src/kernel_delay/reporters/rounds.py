@@ -126,6 +126,7 @@ def round_lines(sample: Sample) -> Iterator[str]:
         )
     yield from _steal_lines(sample)
     yield from _soft_irq_lines(sample, round_)
+    yield from _unsplit_lines(sample)
     yield from _other_lines(round_)
 
 
@@ -164,6 +165,16 @@ def _soft_irq_lines(sample: Sample, round_: Round) -> Iterator[str]:
         f"Soft IRQs are measured from {late_ns / 1e6:,.1f} ms of the round on; before that they are"
         " in user and kernel."
     )
+
+
+def _unsplit_lines(sample: Sample) -> Iterator[str]:
+    """How much of the program's time may have been calls', if that is not next to nothing."""
+    unsplit_ns = sum(thread.unsplit_ns for thread in sample.threads)
+    if unsplit_ns >= RAN_SHARE * sample.window.duration_ns:
+        yield (
+            f"Of user, {unsplit_ns / 1e6:,.1f} ms have no sample: some of that may be in system"
+            " calls."
+        )
 
 
 def _related(line: RelatedLine) -> str:

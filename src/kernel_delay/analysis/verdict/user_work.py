@@ -288,11 +288,25 @@ def _user_ns(sample: Sample, thread: Thread) -> int:
         return 0
     if spins_by_design(sample, thread):
         return 0
-    return thread.time.user_ns - likely_ns(thread) - call_edges_ns(thread)
+    kernel_ns = likely_ns(thread) + call_edges_ns(thread)
+    if _is_unsplit(thread):
+        return thread.time.user_ns - kernel_ns
+    return thread.time.user_ns - max(thread.unsplit_ns, kernel_ns)
+
+
+def _is_unsplit(thread: Thread) -> bool:
+    """Whether for most of the program's time no sample shows that it was not in calls."""
+    return thread.time is not None and 2 * thread.unsplit_ns > thread.time.user_ns
+
+
+UNSPLIT = "No sample shows which, as they began too late: `watch --calls` has it exactly."
 
 
 def _say_user(case: Case) -> Statement:
     sample, thread = case.sample, case.thread
+    if _is_unsplit(thread):
+        claim = f"{name(sample, thread)} was on a CPU, in its own code or in calls,"
+        return Statement(claim, "program", details=(UNSPLIT,))
     claim = f"{name(sample, thread)} was in its own code"
     if not case.accused and not_refuted(sample, thread):
         claim = f"the kernel is not to blame: {claim}"
@@ -319,7 +333,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
     return (
         time is not None
         and times is not None
-        and possible_ns(thread) < POSSIBLE_SHARE * time.user_ns
+        and max(possible_ns(thread), thread.unsplit_ns) < POSSIBLE_SHARE * time.user_ns
         and not time.unaccounted_ns
         and futexes_ns < ASLEEP_SHARE * sample.window.duration_ns
         and not (lost.dropped_records or lost.missed_events)

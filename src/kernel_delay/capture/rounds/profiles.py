@@ -7,6 +7,7 @@ from typing import Self
 from msgspec import Struct
 
 from kernel_delay.capture.programs import Programs
+from kernel_delay.capture.rounds.late_hooks import REST_NS
 from kernel_delay.capture.rounds.threads import ThreadReading
 from kernel_delay.loader.programs import Link
 
@@ -37,6 +38,7 @@ class Profiles:
         self._frequency = SPLIT_FREQUENCY if programs.polls_only else FREQUENCY
         self._profiles: dict[int, _Profile] = {}
         self._ended: dict[int, _Profile] = {}
+        self._until_ns: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         """Nothing is sampled yet."""
@@ -60,7 +62,9 @@ class Profiles:
             for reported in reading.threads.values()
             if reported.rounds.open_since_ns is not None
         }
-        open_since |= dict.fromkeys(always, 0)
+        resting = [tid for tid, until_ns in self._until_ns.items() if until_ns > reading.time_ns]
+        self._until_ns = {tid: self._until_ns[tid] for tid in resting}
+        open_since |= dict.fromkeys([*resting, *always], 0)
         for tid, profile in list(self._profiles.items()):
             if open_since.get(tid) != profile.round_ns:
                 profile.link.close()
@@ -79,10 +83,16 @@ class Profiles:
         if link is not None:
             self._profiles[tid] = _Profile(round_ns, now_ns, link)
 
-    def began_ns(self, tid: int, round_ns: int) -> int | None:
+    def keep(self, tid: int, now_ns: int) -> None:
+        """Sample a thread for REST_NS, as a round of it was long: so may the next ones be."""
+        self._until_ns[tid] = now_ns + REST_NS
+
+    def began_ns(self, tid: int, round_ns: int, stop_ns: int) -> int | None:
         """Return since when that round of a thread was sampled; None if it was not."""
         for profiles in (self._profiles, self._ended):
             profile = profiles.get(tid)
-            if profile is not None and profile.round_ns == round_ns:
-                return profile.start_ns
+            if profile is None or profile.start_ns >= stop_ns:
+                continue
+            if profile.round_ns in (0, round_ns):
+                return max(profile.start_ns, round_ns)
         return None

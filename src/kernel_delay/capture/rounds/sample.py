@@ -132,7 +132,7 @@ class RoundSamples:
         events = self._sources.events and self._sources.events.of_round(
             notice.tid, start_ns, stop_ns
         )
-        profiled_ns = self._sources.profiles.began_ns(notice.tid, start_ns)
+        profiled_ns = self._sources.profiles.began_ns(notice.tid, start_ns, stop_ns)
         timeline = self._timeline(notice, parts)
         # Notices of two CPUs may come in another order than their counts.
         newly_suppressed = max(0, notice.suppressed - self._suppressed_before)
@@ -221,8 +221,10 @@ class RoundSamples:
         thread = with_lock_waits(thread, parts, None, names.get, stacks, window)
         thread = with_sleeps(thread, parts, None, stacks, window)
         if notice.kind != lib.ROUND_IS_OFF_CPU:
+            own_ns = thread.time.user_ns if thread.time else 0
             thread = replace(
                 thread,
+                unsplit_ns=max(0, min(notice.unsplit_ns, own_ns)),
                 task_times=counted_since(notice.begun, notice.ended),
                 migrations=notice.ended.migrations - notice.begun.migrations,
             )

@@ -383,6 +383,7 @@ class Watch:
             samples.append(self._samples.sample(notice, after))
             # The next one may be over before anybody looks.
             self._sources.returns.begin(after.time_ns)
+            self._sources.profiles.keep(notice.tid, after.time_ns)
             self._reported += 1
         self._sources.free(notices)
         yield from samples
