@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.rounds.watch import Watch
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample
 from tests.integration.capture.captures import assert_accounted
+from tests.workload import wait_until
 
 NS_PER_MS = 1_000_000
 RAN_NS = 1_000 * NS_PER_MS
@@ -106,6 +108,88 @@ def test_other_calls_and_page_faults_are_not_counted() -> None:
     assert thread.page_faults is None
     slept = {call.name: call.blocked_ns for call in thread.syscalls}
     assert (slept["read"] or 0) >= sum(sleep.ns for sleep in thread.sleeps) * 0.9
+
+
+# Its rounds are over before anybody looks: 3 ms of its own code, and as much in calls.
+SHORT = """
+import os, select, sys, time
+buffers = [bytearray(1 << 16)]
+random = os.open("/dev/urandom", os.O_RDONLY)
+
+def run(step):
+    begun_ns = ran_ns = time.thread_time_ns()
+    while ran_ns - begun_ns < 3_000_000:
+        step()
+        ran_ns = time.thread_time_ns()
+    return ran_ns - begun_ns
+
+for line in sys.stdin:
+    select.select([], [], [], 0)
+    own_ns = run(lambda: sum(range(1_000)))
+    run(lambda: os.readv(random, buffers))
+    select.select([], [], [], 0)
+    print(own_ns, flush=True)
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_what_no_sample_shows_is_not_called_own_code() -> None:
+    pipe = subprocess.PIPE
+    own: list[int] = []
+    command = [sys.executable, "-c", SHORT]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as target:
+        stdin, stdout = target.stdin, target.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def ask() -> None:
+            print("go on", file=stdin, flush=True)
+            own.append(int(stdout.readline()))
+            stdin.close()
+
+        asking = threading.Thread(target=ask)
+        with Watch(find_target(target.pid), RoundPlan(threshold_ns=NS_PER_MS)) as watch:
+            asking.start()
+            samples = [judge(sample) for sample in watch.rounds()]
+        asking.join()
+    sample = max(samples, key=lambda each: each.window.duration_ns)
+    (thread,) = sample.threads
+    assert thread.time is not None
+    # A sample stands for 1.5 ms at most, and there may be some on a busy machine.
+    assert thread.time.user_ns - thread.unsplit_ns <= own[0] + 2 * NS_PER_MS
+    for finding in sample.verdict:
+        assert "was in its own code" not in finding.text or 2 * thread.unsplit_ns <= sum(own)
+
+
+# Its polls are stopped before they begin, and what it does between two of them is no poll's.
+@pytest.mark.usefixtures("earlier_calls")
+def test_rounds_of_a_traced_thread_end_with_its_polls() -> None:
+    count, pipe = 3, subprocess.PIPE
+    loop = (
+        "import select, time\n"
+        "for _ in range(4):\n"
+        "    select.select([], [], [], 0.01)\n"
+        "    until = time.monotonic() + 0.06\n"
+        "    while time.monotonic() < until: pass\n"
+        "select.select([], [], [], 0)\n"
+    )
+    command = [sys.executable, "-c", f"input()\n{loop}"]
+    with subprocess.Popen(command, stdin=pipe, text=True) as target:
+        tracing = ["strace", "--output=/dev/null", "--attach", str(target.pid)]
+        with subprocess.Popen(tracing, stderr=subprocess.DEVNULL) as tracer:
+            wait_until(lambda: tracer_of(target.pid) == tracer.pid, "the tracer")
+            plan = RoundPlan(threshold_ns=50 * NS_PER_MS)
+            with Watch(find_target(target.pid), plan) as watch:
+                assert target.stdin is not None
+                print("go on", file=target.stdin, flush=True)
+                samples = list(watch.rounds())
+    assert len(samples) >= count
+
+
+def tracer_of(pid: int) -> int:
+    """Which process traces it: proc_pid_status(5)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("TracerPid:")[2].split()[0])
 
 
 # kernel/trace/fprobe.c and kernel/trace/bpf_trace.c, from 5.18 on.
