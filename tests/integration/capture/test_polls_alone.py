@@ -96,6 +96,9 @@ def test_samples_show_what_ran_in_calls(shares: tuple[float, float]) -> None:
     interrupts_ns = time.hard_irq_ns + time.soft_irq_ns
     assert ran_ns + interrupts_ns >= (own_ns + read_ns) * 0.9
     assert thread.unsplit_ns < 0.1 * ran_ns
+    # Of a wait for a CPU behind a preemption it is not known whether that was in a call.
+    called_ns = sum(call.ready_ns or 0 for call in thread.syscalls)
+    assert called_ns <= time.ready_ns - (thread.preempted_ns or 0)
 
 
 @pytest.mark.usefixtures("earlier_calls")
