@@ -2,7 +2,7 @@
 /*
  * Rounds where of all system calls polls alone are hooked: with options.polls_only.
  *
- * In a call a thread is known to be while it is off its CPU. What it runs is charged to its
+ * In a call a thread is known to be while it sleeps there. What it runs is charged to its
  * program; samples, which are taken once its round is old, show what of it was in calls.
  *
  * While a round is old returns of calls are hooked too, for those that slept: they are events.
