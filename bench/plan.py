@@ -1,7 +1,6 @@
 """What `make bench` measures, in the order of the page."""
 
 from bench.measures.acts import Acts
-from bench.measures.guest_servers import GuestServers
 from bench.measures.measure import Measure
 from bench.measures.own_cost import OwnCost
 from bench.measures.packets import Packets
@@ -28,5 +27,4 @@ MEASURES: tuple[Measure, ...] = (
     Packets(),
     PmdPackets(),
     Servers(),
-    GuestServers(),
 )

@@ -42,12 +42,13 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def redis(folder: Path, call: str, count: int = 60_000) -> Iterator[Server]:
+def redis(folder: Path, call: str) -> Iterator[Server]:
     """A redis that answers "set" or "get" over a socket of its own, and stores nothing."""
     socket = folder / "redis"
     private = ("--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder)
     with _running("redis-server", *private) as pid:
         wait_until(socket.exists, "redis-server")
+        count = 60_000
         client = ("redis-benchmark", "-s", socket, "-t", call, "-c", _CONNECTIONS, "-n", count)
 
         def ask() -> Answers:
@@ -57,10 +58,11 @@ def redis(folder: Path, call: str, count: int = 60_000) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def nginx(folder: Path, count: int = 15_000) -> Iterator[Server]:
+def nginx(folder: Path) -> Iterator[Server]:
     """A nginx that sends a small file from the page cache; what is measured is its worker."""
     with _running("nginx", "-c", nginx_configuration(folder)) as pid:
         wait_until(lambda: youngest_descendant(pid) != pid, "nginx's worker")
+        count = 15_000
         url = f"http://127.0.0.1:{NGINX_PORT}/"
         times = folder / "times"
         client = ("ab", "-q", "-k", "-c", _CONNECTIONS, "-n", count, "-e", times, url)

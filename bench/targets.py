@@ -8,7 +8,6 @@ from msgspec import Struct
 from bench.figures import Results, ratio
 from bench.measures import (
     acts,
-    guest_servers,
     own_cost,
     packets,
     reporting,
@@ -161,10 +160,7 @@ def targets() -> Iterator[Target]:
     yield Target(f"fewer packets of a PMD thread, {WATCH}, %", _fewer_pmd_packets, 3)
     for request in ("redis SET", "redis GET", "nginx"):
         about = f"added to a request of {request}, {WATCH}, %"
-        yield Target(about, _share_of_request("servers", request), 3)
-    for request in ("redis GET", "nginx"):
-        about = f"the same of {request} in a guest of {guest_servers.KERNEL}, {WATCH}, %"
-        yield Target(about, _share_of_request("guest", request), 3)
+        yield Target(about, _share_of_request(request), 3)
     yield Target(_REPORT, _threads_ms, 1000)
     yield Target("report, per thread: of 5,000 / of 1,000", _per_thread, _LINEAR)
     yield Target("report, per event: of 1,000,000 / of 100,000", _per_event, _LINEAR)
@@ -236,12 +232,12 @@ def _verified(case: str) -> Value:
     return value
 
 
-def _share_of_request(measure: str, request: str) -> Value:
+def _share_of_request(request: str) -> Value:
     case = f"{request}: a request"
 
     def value(results: Results) -> float | None:
-        more = _median(results, measure, added(case), WATCH)
-        alone = _median(results, measure, case, UNMEASURED)
+        more = _median(results, "servers", added(case), WATCH)
+        alone = _median(results, "servers", case, UNMEASURED)
         return None if more is None or not alone else 100 * more / alone
 
     return value

@@ -48,7 +48,7 @@ class Servers(Measure):
             # Not the bench's, which others may not look into: two give up root's rights.
             with TemporaryDirectory() as folder, started(Path(folder)) as server:
                 found, lacking = interleaved(
-                    _peers(name), setting.rounds, server.pid, partial(block, name, server), "µs"
+                    _peers(name), setting.rounds, server.pid, partial(_block, name, server), "µs"
                 )
             figures += found
             absent.update({(each.peer, each.reason): each for each in lacking})
@@ -61,8 +61,7 @@ def _peers(name: str) -> Sequence[Peer]:
     return [Ours(), OurCommand("watch"), OurCommand("watch", "--calls"), KernelDelayPy()]
 
 
-def block(name: str, server: served.Server) -> dict[str, float]:
-    """Ask the server for a while; return what a request took."""
+def _block(name: str, server: served.Server) -> dict[str, float]:
     before_ns = server.cpu_ns()
     answers = server.ask()
     request_ns = (server.cpu_ns() - before_ns) / answers.requests

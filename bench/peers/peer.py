@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-# An emulated guest takes that long to load its programs.
-_READY_S = 120.0
+_READY_S = 20.0
 _STOP_S = 5.0
 _POLL_S = 0.005
 
