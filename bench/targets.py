@@ -61,10 +61,10 @@ _VERIFIES = (
     " differ. That left a sixth of 118,000, and a switch got no dearer."
 )
 _REQUESTS = (
-    "Where the kernel takes no program at its functions, as here, each call of any process passes a"
-    " program at its entry, which costs 20 ns; one more for each of the 3 to 9 calls of a request."
-    " The rest is polls, of 60 to 100 ns, and switches. Tried: a record of a round that is short"
-    " is not made, which saves a third of a poll."
+    "Where the kernel takes no program at its functions, as here, a watch needs one at the entry of"
+    " each call. That costs 20 ns for each of the 3 to 9 calls of a request. The rest is polls, of"
+    " 60 to 100 ns, and switches. Tried: a record of a round that is short is not made, which saves"
+    " a third of a poll."
 )
 _REPORTS = (
     "All parts of a report of many threads take their share: the snapshot of the records, the"
