@@ -20,8 +20,8 @@ _LOG_SIZE = 1 << 24
 _REGISTERS = re.compile(r"^\d+: R\d", re.MULTILINE)
 _CONDITIONAL = re.compile(r"^\d+: \([0-9a-f]{2}\) if ", re.MULTILINE)
 
-_POLLS_ONLY = RoundPlan(threshold_ns=1_000_000_000, calls=False)
-_ROUNDS = RoundPlan(threshold_ns=1_000_000_000, max_slices=1024)
+_POLLS_ONLY = RoundPlan(threshold_ns=1_000_000_000)
+_ROUNDS = RoundPlan(threshold_ns=1_000_000_000, max_slices=1024, calls=True)
 
 
 class OptionSet(NamedTuple):
