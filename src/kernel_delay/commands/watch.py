@@ -238,7 +238,7 @@ def _keep_rights(args: argparse.Namespace) -> None:
         uses += [privileges.NAMES, privileges.PROFILES]
     elif args.chains:
         uses.append(privileges.NAMES)
-    if not args.calls:
+    if not (args.calls or args.timeline or args.stacks):
         uses.append(privileges.PROFILES)
     if args.follow:
         uses.append(privileges.FOLLOW)

@@ -127,7 +127,7 @@ NAMES = Use(
 )
 PROFILES = Use(
     "sample what a slow thread runs",
-    "`watch` without `--no-stacks`",
+    "`watch`, except with `--no-stacks --calls`",
     ("CAP_PERFMON",),
     ("perf_event_open",),
 )

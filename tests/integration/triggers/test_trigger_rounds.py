@@ -24,6 +24,7 @@ def test_every_round_is_exact(start_rounds: StartTarget) -> None:
         threshold_ns=0,
         start=trigger("u:kd_rounds:start", workload.pid),
         stop=trigger("u:kd_rounds:stop", workload.pid),
+        calls=True,
     )
     known: list[Round] = []
 
