@@ -6,15 +6,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from bench.figures import Results, ratio
-from bench.measures import (
-    acts,
-    own_cost,
-    packets,
-    reporting,
-    soft_irqs,
-    storm,
-    verifier,
-)
+from bench.measures import acts, own_cost, packets, reporting, soft_irqs, storm, verifier
 from bench.rounds import UNMEASURED, added
 
 THEIRS = "kernel_delay.py"
@@ -55,16 +47,15 @@ _OPENS = (
     " are imported beside the loading."
 )
 _VERIFIES = (
-    "All kernels verify the same programs, but the older one is, the fewer paths it knows again."
+    "All kernels verify the same programs. An older one looks at more paths twice."
     " Without bpf_loop(), before 5.17, it goes through each turn of a loop. Tried: functions that"
     " are verified once, for all that several programs do, and no branch where the ways do not"
     " differ. That left a sixth of 118,000, and a switch got no dearer."
 )
 _REQUESTS = (
-    "Where the kernel takes no program at its functions, as here, a watch needs one at the entry of"
-    " each call. That costs 20 ns for each of the 3 to 9 calls of a request. The rest is polls, of"
-    " 60 to 100 ns, and switches. Tried: a record of a round that is short is not made, which saves"
-    " a third of a poll."
+    "This kernel takes no program at its functions. So a watch needs one at the entry of each call."
+    " That costs 20 ns for each of the 3 to 9 calls of a request. The rest is polls, of 60 to 100"
+    " ns, and switches. Tried: a round that is short gets no record. That saves a third of a poll."
 )
 _REPORTS = (
     "All parts of a report of many threads take their share: the snapshot of the records, the"

@@ -6,6 +6,7 @@
 #include "thread.h"
 #include "interrupt.h"
 #include "iterators.h"
+#include "polls.h"
 #include "syscall.h"
 #include "trigger.h"
 #include "wakeup.h"

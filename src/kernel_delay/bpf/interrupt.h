@@ -9,7 +9,6 @@
 #define KERNEL_DELAY_INTERRUPT_H
 
 #include "accounting.h"
-#include "polls.h"
 #include "syscall.h"
 #include "thread_record.h"
 

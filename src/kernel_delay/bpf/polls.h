@@ -17,13 +17,12 @@
 #include "state.h"
 #include "syscall.h"
 
-/* @thread ran until now, and is in @mode from then on. */
+/* @thread ran until now. */
 static __always_inline void charge_run(struct thread *thread, struct thread_record *record,
-				       enum execution_context mode,
 				       const struct timestamp *timestamp)
 {
 	thread->unsplit_ns += clip(timestamp, thread->mode_since_ns);
-	change_mode(thread, record, mode, false, timestamp);
+	change_mode(thread, record, MODE_USER, false, timestamp);
 }
 
 /* @thread, which was off its CPU in a call, is in its program, as far as is known. */
@@ -46,7 +45,7 @@ static __always_inline void charge_until_now(struct thread *thread,
 	if (thread->mode == MODE_SYSCALL)
 		leave_call(thread, record, timestamp);
 	else
-		charge_run(thread, record, MODE_USER, timestamp);
+		charge_run(thread, record, timestamp);
 	thread->syscall = NO_SYSCALL;
 }
 
@@ -342,7 +341,7 @@ __noinline int split_run(struct thread *thread, __u64 now_ns)
 	record = find_or_make_record(thread, &timestamp);
 	if (!record)
 		return 0;
-	charge_run(thread, record, MODE_USER, &timestamp);
+	charge_run(thread, record, &timestamp);
 	length_ns = thread->unsplit_ns;
 	if (length_ns <= 0)
 		return 0;

@@ -125,8 +125,6 @@ class Hooks:
     def attach_functions(self, name: str, functions: Sequence[str]) -> bool:
         """Attach to functions of the kernel; return whether it takes programs there."""
         program = self._object.program(name)
-        if not functions or not program.autoload:
-            return False
         try:
             link = program.attach_functions(functions)
         except BpfError:

@@ -181,7 +181,7 @@ class ProgramOptions:
         self._set_faults()
         self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
         self._set_fallbacks()
-        self._set_calls(pids, totals=plan.totals)
+        self._set_calls(totals=plan.totals)
         self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)
         self._set_plan(plan.windows)
         self._set_triggers(plan.windows)
@@ -249,8 +249,8 @@ class ProgramOptions:
             )
         # What is still to be executed, or forked, may get some.
         to_come = self._plan.start is EXEC or bool(self.struct().children)
-        has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
-        self._set_apart(GUEST_PROGRAMS, has_machines)
+        self._has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
+        self._set_apart(GUEST_PROGRAMS, self._has_machines)
         self._set_apart((VECTOR_ENTRY,), self._accounting)
 
     def _set_faults(self) -> None:
@@ -279,12 +279,10 @@ class ProgramOptions:
             self._object.program(name).autoload = not self.has_fallbacks
             self._object.program(preemptible(name)).autoload = self.has_fallbacks
 
-    def _set_calls(self, pids: Iterable[int], *, totals: bool) -> None:
+    def _set_calls(self, *, totals: bool) -> None:
         """Say whether all system calls are hooked, as totals need them, or polls alone."""
         wanted = self._rounds is not None and not self._rounds.calls and not totals
-        self.polls_only = (
-            wanted and self._kernel.knows_earlier_calls and not any(map(has_virtual_machines, pids))
-        )
+        self.polls_only = wanted and self._kernel.knows_earlier_calls and not self._has_machines
         self.struct().polls_only = self.polls_only
         by_poll = self.polls_only and self._plan.start is None
         has_events = self.polls_only and self._events is not None

@@ -165,8 +165,10 @@ class Programs:
         entry = self._loaded(program_names.POLL_ENTRY)
         if entry is None:
             return
-        functions = kernel_functions(POLL_FUNCTIONS)
-        if not self._hooks.attach_functions(program_names.POLL_FUNCTION, functions):
+        by_functions = self._object.program(program_names.POLL_FUNCTION).autoload
+        if not by_functions or not self._hooks.attach_functions(
+            program_names.POLL_FUNCTION, kernel_functions(POLL_FUNCTIONS)
+        ):
             self._hooks.attach(entry)
 
     def _loaded(self, name: str) -> Program | None:

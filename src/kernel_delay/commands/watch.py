@@ -225,20 +225,18 @@ def _attach(
         counters = LossCounters(target.pid, target.comm, pmds=True)
         stack.callback(counters.close)
         report.take_losses, report.take_pmds = counters.take, counters.pmds
-    _keep_rights(args)
+    _keep_rights(args, needs_samples=watch.needs_samples)
     return watch
 
 
-def _keep_rights(args: argparse.Namespace) -> None:
+def _keep_rights(args: argparse.Namespace, *, needs_samples: bool) -> None:
     """Give up what was needed to attach alone, unless it is needed again."""
     from kernel_delay.host import privileges
 
     uses = [privileges.PROCESS]
-    if args.stacks:
-        uses += [privileges.NAMES, privileges.PROFILES]
-    elif args.chains:
+    if args.stacks or args.chains:
         uses.append(privileges.NAMES)
-    if not (args.calls or args.timeline or args.stacks):
+    if args.stacks or needs_samples:
         uses.append(privileges.PROFILES)
     if args.follow:
         uses.append(privileges.FOLLOW)

@@ -287,6 +287,11 @@ class Watch:
         assert self._thread_totals is not None
         return self._thread_totals
 
+    @property
+    def needs_samples(self) -> bool:
+        """Whether only samples show what threads ran in calls."""
+        return self._programs.polls_only
+
     def suppressed(self) -> int:
         """Return how many long rounds came too soon after a longer one."""
         return self._programs.suppressed_rounds()
