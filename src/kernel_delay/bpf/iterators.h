@@ -257,6 +257,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	note_unknown_freeze(&dumped->now, task);
 	dumped->on_cpu = task->on_cpu;
 	dumped->woken = (dumped->now.state == STATE_BLOCKED) & (task->__state == TASK_RUNNING);
+	dumped->ran = (dumped->now.state != STATE_RUNNING) & has_unseen_run(thread, task);
 	dumped->policy = task->policy;
 	dumped->static_prio = task->static_prio;
 	dumped->rt_priority = task->rt_priority;

@@ -63,7 +63,8 @@ __noinline int note_missed_event(const struct thread *thread, struct thread_reco
 {
 	if (!thread || thread->state == STATE_UNKNOWN)
 		return 0;
-	if (thread->state == STATE_RUNNING || thread->task == (__u64)bpf_get_current_task_btf())
+	if (is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING) ||
+	    thread->task == (__u64)bpf_get_current_task_btf())
 		count_up(&control.missed_switches);
 	else
 		count_up(&control.missed_wakeups);
@@ -332,6 +333,31 @@ static __always_inline void check_running(struct thread *thread, const struct ti
 {
 	if (options.accounting && thread->state != STATE_RUNNING)
 		begin_unseen_run(thread, timestamp);
+}
+
+/*
+ * @task, of @thread, is off a CPU. Was it on one since it was last seen to leave one? What it
+ * sleeps or waits now may have begun behind that.
+ */
+static __always_inline bool has_unseen_run(const struct thread *thread,
+					   const struct task_struct *task)
+{
+	return counts_waits() && thread->arrivals != UNKNOWN_ARRIVALS &&
+	       (__u32)task->sched_info.pcount != thread->arrivals;
+}
+
+/* What @thread, which has_unseen_run(), did since its last event is not known. As take_record(). */
+__noinline int end_unknown_state(struct thread *thread, struct thread_record *record,
+				 const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	note_missed_event(thread, record);
+	begin_change(thread);
+	charge_unknown(thread, record, timestamp);
+	enter_state(thread, STATE_UNKNOWN, timestamp);
+	end_change(thread);
+	return 0;
 }
 
 /*

@@ -335,6 +335,8 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 	begin_steal(thread, rq);
 	record = find_or_make_record(thread, timestamp);
 	keep_off_cpu_time(thread, timestamp);
+	if (has_unseen_run(thread, next))
+		end_unknown_state(thread, record, timestamp);
 	/* Nothing wakes one that was throttled. */
 	if (is_waiting(thread->state))
 		end_ready(thread, record, timestamp, cpu, known);

@@ -56,6 +56,7 @@ struct sleep_key {
 
 /* A wait for a CPU of a length that the kernel does not show. */
 #define UNKNOWN_WAIT ((__u64)-1)
+#define UNKNOWN_ARRIVALS ((__u32)-1)
 
 /*
  * What must be known of a thread between its events, whether or not a window
@@ -244,7 +245,7 @@ static __always_inline struct thread *register_thread(struct task_struct *task,
 		thread->kernel_worker = is_kernel_worker(task);
 		thread->syscall = NO_SYSCALL;
 		thread->epoch = -1;
-		thread->arrivals = -1;
+		thread->arrivals = UNKNOWN_ARRIVALS;
 		thread->state = state;
 		if (options.totals)
 			thread->totals.since_ns = bpf_ktime_get_ns();

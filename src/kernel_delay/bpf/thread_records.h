@@ -208,10 +208,11 @@ struct dumped_thread {
 	__u64 identity;
 	__u32 tid;
 	char comm[COMM_LENGTH];
-	__u16 kernel_worker; /* as in struct thread_record */
-	__u16 on_cpu;
-	__u16 returned; /* from its call, which was not seen */
-	__u16 woken; /* the same of its sleep */
+	__u8 kernel_worker; /* as in struct thread_record */
+	__u8 on_cpu;
+	__u8 returned; /* from its call, which was not seen */
+	__u8 woken; /* the same of its sleep */
+	__u32 ran; /* since it was last seen to leave a CPU */
 	__u32 uprobes; /* enum uprobes */
 	__u32 own_tid; /* as in struct thread_record */
 	__u32 process; /* the same */

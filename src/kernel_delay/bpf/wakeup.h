@@ -248,6 +248,7 @@ __noinline int end_sleep(struct thread *thread, struct thread_record *record,
 static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = find_settled_thread(task);
+	struct thread_record *record;
 	struct timestamp timestamp;
 	struct queue_place at;
 
@@ -259,7 +260,10 @@ static __always_inline void wake(struct task_struct *task)
 	take_place(&at, task);
 	if (options.freezer)
 		end_freeze(thread, task, &timestamp);
-	end_sleep(thread, find_or_make_record(thread, &timestamp), &timestamp, &at);
+	record = find_or_make_record(thread, &timestamp);
+	if (has_unseen_run(thread, task))
+		end_unknown_state(thread, record, &timestamp);
+	end_sleep(thread, record, &timestamp, &at);
 }
 
 /* @task, which is new, gets on a run queue for the first time. */

@@ -90,6 +90,7 @@ class DumpedThread(Struct[DumpedThreadPointer]):
     on_cpu: int
     returned: int
     woken: int
+    ran: int
     uprobes: int
     own_tid: int
     process: int

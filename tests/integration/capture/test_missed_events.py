@@ -237,6 +237,41 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     assert known_ns > 450 * MS, its
 
 
+def test_waits_are_unknown_if_the_run_between_them_was_missed(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, LASTS_NS)
+    taker = start_workload("spin", CPU, LASTS_NS)
+    for process, priority in ((workload, 1), (taker, 2)):
+        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+    measured = Measured(workload.pid, closing)
+    let_run(workload, 10 * MS, workload.send)
+    let_run(taker, 100 * MS, taker.send)
+    with measured.programs.blind("on_sched_switch"):
+        os.kill(taker.pid, signal.SIGSTOP)
+        let_run(workload, 5 * MS)
+        os.kill(taker.pid, signal.SIGCONT)
+        let_run(taker, 100 * MS)
+    os.kill(taker.pid, signal.SIGSTOP)
+    let_run(workload, 5 * MS)
+    assert_accounted_for(measured.end(), 200 * MS)
+
+
+def test_sleeps_are_unknown_if_the_run_between_them_was_missed(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("sleeps", "nanosleep", 8, 100 * MS)
+    measured = Measured(workload.pid, closing)
+    slept = workload.slept(workload.pid)
+    workload.send()
+    wait_until(lambda: workload.slept(workload.pid) > slept and workload.state(workload.pid) == "S")
+    with measured.programs.blind(*SWITCHES, *CALLS):
+        slept = workload.slept(workload.pid)
+        wait_until(lambda: workload.slept(workload.pid) >= slept + 2)
+    workload.line()
+    assert_accounted_for(measured.end(), 190 * MS)
+
+
 def test_who_had_the_cpu_is_unknown_if_switches_of_others_were_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -331,15 +366,19 @@ def test_running_thread_is_detected_as_it_leaves_its_cpu(
     with measured.programs.blind(*SWITCHES, *CALLS):
         workload.send()
         wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
-    # It leaves its CPU in its program, and was known to be in read(2).
+    # It leaves its CPU in its program, and was known to be in read(2). The deadline server of the
+    # fair class may have taken that from it before, and this test then asks the taker from there.
+    before = switches(workload.pid)
     taker.ask()
     taker.parked()
+    was_seen_to_leave = switches(workload.pid) > before
     time.sleep(0.1)
     sample = measured.end()
     (spinner,) = sample.threads
     its = time_of(spinner)
     assert its.kernel_ns < 20 * MS, its
-    assert its.user_ns + its.ready_ns + its.hard_irq_ns + its.soft_irq_ns > 80 * MS, its
+    if was_seen_to_leave:
+        assert its.user_ns + its.ready_ns + its.hard_irq_ns + its.soft_irq_ns > 80 * MS, its
     (read,) = spinner.syscalls
     assert read.count == 0
     assert sample.lost.missed_events

@@ -166,7 +166,8 @@ def _dumped_state(dumped: "DumpedThreadRecord") -> State:
     """Return a thread's state, unknown if an event of it was missed."""
     state = dumped.now.state
     fits = bool(dumped.on_cpu) == (state == lib.STATE_RUNNING)
-    return STATES[state] if fits and not dumped.returned and not dumped.woken else "unknown"
+    missed = dumped.returned or dumped.woken or dumped.ran
+    return STATES[state] if fits and not missed else "unknown"
 
 
 def _dumped_waits(dumped: "DumpedThreadRecord") -> OpenWaits:
