@@ -146,3 +146,16 @@ def test_where_each_call_is_hooked_no_returns_are() -> None:
     with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
         returns.begin(BEGUN_NS)
     assert programs.noted == []
+
+
+def test_what_nobody_needs_any_more_is_attached_no_more() -> None:
+    programs = FakePrograms()
+    with late_returns(cast(Programs, programs), SUSPECT_NS, lambda: 7) as returns:
+        now_ns = BEGUN_NS + SUSPECT_NS
+        returns.update(reading(now_ns, BEGUN_NS))
+        assert programs.noted == ["+returns", "since 7"]
+        returns.end()
+        assert programs.noted[2:] == ["since 0", "-returns"]
+        returns.update(reading(now_ns, BEGUN_NS))
+        returns.begin(now_ns)
+    assert len(programs.noted) == 4

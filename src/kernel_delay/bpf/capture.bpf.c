@@ -167,31 +167,6 @@ static __always_inline void note_signal(struct task_struct *task, const struct k
 		thread->handler_end_ns = timestamp.now_ns;
 }
 
-/* include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3), tgkill(2) */
-#define SI_USER 0
-#define SI_QUEUE -1
-#define SI_TKILL -6
-
-/*
- * Notes who sent a signal that stops the process, SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
- * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
- * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
- */
-static __always_inline void note_stop(struct task_struct *task, __u32 signal,
-				      const struct kernel_siginfo *info)
-{
-	int code = BPF_CORE_READ(info, si_code);
-	__u32 sender = 0;
-
-	if (code == SI_USER || code == SI_QUEUE || code == SI_TKILL)
-		sender = BPF_CORE_READ(info, _sifields._kill._pid);
-	if (control.stop_signal && (control.stop_signal != signal || control.stop_sender != sender))
-		control.other_stops_ns = bpf_ktime_get_ns();
-	control.stop_sender = sender;
-	control.stop_process = process_id(task);
-	control.stop_signal = signal;
-}
-
 #define SIGSTOP 19
 #define SIGTTOU 22
 

@@ -164,25 +164,6 @@ __noinline int switch_out_thread(struct thread *thread, struct thread_record *re
 	return 0;
 }
 
-/* @task stops: by a signal, until SIGCONT; or until its tracer resumes it; or both (ptrace(2)). */
-static __always_inline void note_stopped(struct task_struct *task, __u64 now_ns)
-{
-	struct task_struct *tracer;
-
-	if (task->__state & __TASK_STOPPED || BPF_CORE_READ(task, signal, group_stop_count) ||
-	    BPF_CORE_READ(task, signal, flags) & SIGNAL_STOP_STOPPED)
-		control.signal_stop_ns = now_ns;
-	if (!(task->__state & __TASK_TRACED))
-		return;
-	tracer = BPF_CORE_READ(task, parent);
-	control.tracer = options.pid_level ? inner_task_id(BPF_CORE_READ(tracer, group_leader),
-							   options.pid_level)
-					   : BPF_CORE_READ(tracer, tgid);
-	bpf_probe_read_kernel_str(control.tracer_comm, sizeof(control.tracer_comm), tracer->comm);
-	control.traced = process_id(task);
-	control.tracer_stop_ns = now_ns;
-}
-
 /* @prev, the current task, leaves @cpu. */
 static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, const struct rq *rq,
 				       bool preempt, struct timestamp *timestamp)

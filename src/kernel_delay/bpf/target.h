@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Which processes are measured, which system call a thread makes, and in which context the
- * kernel works for it.
+ * Which processes are measured, which system call a thread makes, in which context the kernel
+ * works for it, and who stops it.
  */
 #ifndef KERNEL_DELAY_TARGET_H
 #define KERNEL_DELAY_TARGET_H
@@ -216,6 +216,68 @@ static __always_inline enum waker_kind waker_kind(bool is_signal, struct task_st
 		return WAKER_SOFT_IRQ;
 	/* The idle task only ever does what an interrupt of another CPU asked it for. */
 	return current->pid ? WAKER_THREAD : WAKER_HARD_IRQ;
+}
+
+/* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
+static __always_inline __u32 thread_id(struct task_struct *task)
+{
+	return task_id(task, options.pid_level);
+}
+
+/* The id of its process there. */
+static __always_inline __u32 process_id(struct task_struct *task)
+{
+	if (!options.pid_level)
+		return task->tgid;
+	return inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
+}
+
+/*
+ * Who stops a process.
+ */
+
+/* include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3), tgkill(2) */
+#define SI_USER 0
+#define SI_QUEUE -1
+#define SI_TKILL -6
+
+/*
+ * Notes who sent a signal that stops the process, SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
+ * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
+ * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
+ */
+static __always_inline void note_stop(struct task_struct *task, __u32 signal,
+				      const struct kernel_siginfo *info)
+{
+	int code = BPF_CORE_READ(info, si_code);
+	__u32 sender = 0;
+
+	if (code == SI_USER || code == SI_QUEUE || code == SI_TKILL)
+		sender = BPF_CORE_READ(info, _sifields._kill._pid);
+	if (control.stop_signal && (control.stop_signal != signal || control.stop_sender != sender))
+		control.other_stops_ns = bpf_ktime_get_ns();
+	control.stop_sender = sender;
+	control.stop_process = process_id(task);
+	control.stop_signal = signal;
+}
+
+/* @task stops: by a signal, until SIGCONT; or until its tracer resumes it; or both (ptrace(2)). */
+static __always_inline void note_stopped(struct task_struct *task, __u64 now_ns)
+{
+	struct task_struct *tracer;
+
+	if (task->__state & __TASK_STOPPED || BPF_CORE_READ(task, signal, group_stop_count) ||
+	    BPF_CORE_READ(task, signal, flags) & SIGNAL_STOP_STOPPED)
+		control.signal_stop_ns = now_ns;
+	if (!(task->__state & __TASK_TRACED))
+		return;
+	tracer = BPF_CORE_READ(task, parent);
+	control.tracer = options.pid_level ? inner_task_id(BPF_CORE_READ(tracer, group_leader),
+							   options.pid_level)
+					   : BPF_CORE_READ(tracer, tgid);
+	bpf_probe_read_kernel_str(control.tracer_comm, sizeof(control.tracer_comm), tracer->comm);
+	control.traced = process_id(task);
+	control.tracer_stop_ns = now_ns;
 }
 
 #endif

@@ -186,20 +186,6 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
-/* The id of @task in the PID namespace that the tool is in, 0 if it is not there. */
-static __always_inline __u32 thread_id(struct task_struct *task)
-{
-	return task_id(task, options.pid_level);
-}
-
-/* The id of its process there. */
-static __always_inline __u32 process_id(struct task_struct *task)
-{
-	if (!options.pid_level)
-		return task->tgid;
-	return inner_task_id(BPF_CORE_READ(task, group_leader), options.pid_level);
-}
-
 /* Is @thread one whose rounds are its times off the CPUs, now that it is called @comm? */
 static __always_inline void note_off_cpu_rounds(struct thread *thread, const char *comm)
 {
@@ -368,35 +354,6 @@ static __always_inline void take_off_cpu_from_soft_irq(struct thread *thread,
 {
 	if (SOFT_IRQS_ARE_PREEMPTED)
 		take_from_soft_irq(&thread->soft_irq, timestamp, length_ns);
-}
-
-/*
- * A program that can be preempted (from 7.0 on, loader/features.py) is not run for any other
- * thread on that CPU until its own is back: its count of who is in it is per
- * CPU, and lets in one (kernel/trace/bpf_trace.c:__bpf_trace_run(), 7.2). So
- * it has a fallback, attached behind it to the same tracepoint, with a count
- * of its own. Both are run by the thread itself, one after the other: the
- * program leaves a note which end of a call it saw, and the fallback, which
- * finds none of this end, was left alone and does the program's work.
- *
- * A note that a fallback did not come to read does no harm, as the next is of
- * the other end.
- */
-
-enum boundary { BOUNDARY_NONE, BOUNDARY_ENTRY, BOUNDARY_EXIT };
-
-/* The thread of @task if its @boundary is the fallback's to note, and else NULL. */
-static __always_inline struct thread *take_over(struct task_struct *task, enum boundary boundary)
-{
-	/* Who was not registered is the program's to count. */
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	__u32 noted;
-
-	if (!thread)
-		return NULL;
-	noted = thread->boundary;
-	thread->boundary = BOUNDARY_NONE;
-	return noted == boundary ? NULL : thread;
 }
 
 #endif

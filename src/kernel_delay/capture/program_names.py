@@ -28,7 +28,7 @@ def preemptible(name: str) -> str:
 # Where programs at tracepoints can be preempted, those in whose place others are loaded.
 PREEMPTIBLE = ("on_sys_enter", "on_sys_exit")
 
-# Each of those that can be preempted, and its fallback: see take_over() in bpf/thread.h.
+# Each of those that can be preempted, and its fallback: see take_over() in bpf/syscall.h.
 FALLBACKS = {
     "on_sys_enter_preemptible": "on_sys_enter_fallback",
     "on_sys_exit_preemptible": "on_sys_exit_fallback",

@@ -8,6 +8,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kernel_delay.capture.map_sizes import (
+    ALL_SLICES,
+    ENDED_TOTALS_BYTES,
+    EVENT_BYTES,
+    LEAST_SLICES,
+    ROUND_NOTICES_BYTES,
+    SLICE_BYTES,
+    SLICES,
+    doublings,
+    ring_entries,
+    slices_of_round,
+    timelines_of_rounds,
+)
 from kernel_delay.capture.plan import COPYING, EXEC, WALKING, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_names import (
     FALLBACKS,
@@ -24,7 +37,6 @@ from kernel_delay.capture.program_names import (
     WALK_MAPS,
     preemptible,
 )
-from kernel_delay.capture.ring_sizes import doublings, ring_entries
 from kernel_delay.capture.syscall_events.user_stacks import default_pages
 from kernel_delay.capture.trigger_programs import (
     TriggerKinds,
@@ -59,40 +71,8 @@ from kernel_delay.model import Unseen
 if TYPE_CHECKING:
     from kernel_delay.loader._records import OptionsPointer
 
-# Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB.
-# Machines of many CPUs have fewer of each, so that all are 16 MiB at most.
-SLICES = 1 << 11
-ALL_SLICES = 1 << 18
-
 # From this length on it is noted where a thread slept and who woke it: that takes 0.8 us, 0.4 %.
 SLEEP_NS = 200_000
-
-# Of a timeline. Each CPU's ring has at least this number: several programs may be in it at once.
-SLICE_BYTES = ffi.sizeof("struct timeline_slice")
-LEAST_SLICES = 1024
-
-# Of as many threads a timeline is kept, where rounds have timelines, or of twice as many as
-# there are; powers of two.
-LEAST_TIMELINES, MOST_TIMELINES = 64, 1024
-LEAST_OF_ROUND = 64
-
-
-def slices_of_round(max_slices: int) -> int:
-    """Return how many there is room for where a round's timeline has so many: a power of two."""
-    return 1 << (max(max_slices, LEAST_OF_ROUND) - 1).bit_length()
-
-
-def least_timeline_bytes(max_slices: int) -> int:
-    """Return what the timelines of rounds take at least: of a process of few threads."""
-    return LEAST_TIMELINES * slices_of_round(max_slices) * SLICE_BYTES
-
-
-# Of the buffer that says of rounds which were long: some 3,000 of them, a power of two.
-ROUND_NOTICES_BYTES = 1 << 20
-
-# Of the buffer of totals of threads that ended: some 800 of them, a power of two.
-ENDED_TOTALS_BYTES = 1 << 20
-
 
 STACK_MODES = {
     "auto": lib.STACK_COPY,
@@ -101,9 +81,6 @@ STACK_MODES = {
     "fp": lib.STACK_FRAME_POINTERS,
     "none": lib.STACK_NONE,
 }
-
-# Of an event with stacks, but for the copy of the user's.
-EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
 
 
 def _flagged_syscalls() -> frozenset[Syscall]:
@@ -414,13 +391,9 @@ class ProgramOptions:
             return
         options = self.struct()
         options.timeline_slices = slices_of_round(plan.max_slices)
-        wanted = 1 << (2 * thread_count(pid)).bit_length()
-        timelines = min(max(wanted, LEAST_TIMELINES), MOST_TIMELINES)
-        if plan.timeline_bytes is not None:
-            each = options.timeline_slices * SLICE_BYTES
-            while timelines > LEAST_TIMELINES and timelines * each > plan.timeline_bytes:
-                timelines //= 2
-        options.round_timelines = timelines
+        options.round_timelines = timelines_of_rounds(
+            thread_count(pid), plan.max_slices, plan.timeline_bytes
+        )
         self._object.map("round_timelines").max_entries = options.round_timelines
         entries = options.round_timelines * options.timeline_slices
         self._object.map("timeline").max_entries = entries

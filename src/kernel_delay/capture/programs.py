@@ -1,6 +1,6 @@
 """The programs that measure processes: loaded, attached, and their memory.
 
-It, program_names, program_options, trigger_programs, hooks and ring_sizes alone know which programs
+It, program_names, program_options, trigger_programs, hooks and map_sizes alone know which programs
 and maps capture.bpf.c has.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from kernel_delay.capture import program_names
 from kernel_delay.capture.hooks import Hooks
+from kernel_delay.capture.map_sizes import RING_SIZES
 from kernel_delay.capture.plan import Plan
 from kernel_delay.capture.program_options import ProgramOptions
-from kernel_delay.capture.ring_sizes import RING_SIZES
 from kernel_delay.capture.syscall_events.user_stacks import LargeFrames, UnwindTables
 from kernel_delay.capture.trigger_programs import attach_triggers, needed_program_names
 from kernel_delay.errors import KernelDelayError
@@ -23,7 +23,7 @@ from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.features import kernel_functions
-from kernel_delay.loader.maps import Notices, Records
+from kernel_delay.loader.maps import Map, Notices, Records
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.model import Lost, Unseen, Untraced
@@ -85,7 +85,7 @@ class Programs:
             load_object(self._object, meanwhile)
             self._map_memory()
             self._hooks = Hooks(
-                self._object, self._closing, self._counter, fallbacks=self._options.has_fallbacks
+                self._object, self._closing, self.counter, fallbacks=self._options.has_fallbacks
             )
             self._attach(children=children)
             kinds = self._options.trigger_kinds
@@ -249,10 +249,6 @@ class Programs:
         self._closing.callback(records.close)
         return records
 
-    def missed_totals(self) -> int:
-        """Return how many threads ended for whose totals there was no room in that buffer."""
-        return self._counter("missed_totals")
-
     def syscall_totals(self) -> mmap.mmap:
         """Return the memory, read-only, of each CPU's SYSCALL_TOTALS struct syscall_totals."""
         return self._object.map("syscall_totals").mmap()
@@ -282,22 +278,6 @@ class Programs:
         # The setting that forbade it may be another by now.
         self._unseen.pop("samples", None)
         return link
-
-    def long_rounds(self) -> int:
-        """Return how many rounds were long, reported or not."""
-        return self._counter("long_rounds")
-
-    def suppressed_rounds(self) -> int:
-        """Return how many of them came too soon after a longer one."""
-        return self._counter("suppressed_rounds")
-
-    def missed_rounds(self) -> int:
-        """Return how many found no room in the buffer of notices."""
-        return self._counter("missed_rounds")
-
-    def missed_ends(self) -> int:
-        """Return how many threads ended for whose notice there was no room in that buffer."""
-        return self._counter("missed_ends")
 
     def freed_slots_of(self, ring: int) -> tuple[int, int]:
         """Return where in `freed_slots` the list of the ring of that index is, and its size."""
@@ -329,7 +309,7 @@ class Programs:
 
     def newest_epoch(self) -> int:
         """Return the number of the newest window."""
-        return self._counter("epoch")
+        return self.counter("epoch")
 
     def missed(self) -> Lost:
         """Return how many events were missed since the programs were attached, at most, by kind.
@@ -338,13 +318,13 @@ class Programs:
         event may be counted by both.
         """
         kept = self._hooks.missed()
-        calls = kept["calls"] + self._counter("missed_calls")
-        wakeups = kept["wakeups"] + self._counter("missed_wakeups")
-        switches = kept["switches"] + self._counter("missed_switches")
-        others_switches = self._counter("missed_others_switches")
+        calls = kept["calls"] + self.counter("missed_calls")
+        wakeups = kept["wakeups"] + self.counter("missed_wakeups")
+        switches = kept["switches"] + self.counter("missed_switches")
+        others_switches = self.counter("missed_others_switches")
         scheduler = kept["scheduler"] + wakeups + switches + others_switches
-        interrupts = kept["interrupts"] + self._counter("missed_soft_irqs")
-        threads = self._counter("missed_threads")
+        interrupts = kept["interrupts"] + self.counter("missed_soft_irqs")
+        threads = self.counter("missed_threads")
         return Lost(
             missed_events=calls + scheduler + interrupts + threads,
             missed_calls=calls,
@@ -363,8 +343,8 @@ class Programs:
 
         The other side is note_untraced() of bpf/run_queue.h.
         """
-        pid, missed = self._counter("untraced") - 1, self._counter("untraced_switches")
-        if missed < LEAST_UNTRACED or self._counter("untraced_seen"):
+        pid, missed = self.counter("untraced") - 1, self.counter("untraced_switches")
+        if missed < LEAST_UNTRACED or self.counter("untraced_seen"):
             return None
         comm = ""
         # In another PID namespace the number may be another process's.
@@ -377,13 +357,14 @@ class Programs:
         """Return how many hits found no room for a window, or their program could not run."""
         needed = needed_program_names(self._plan.windows, self._options.trigger_kinds)
         misses = sum(self._object.program(name).recursion_misses() for name in needed)
-        return misses + self._counter("missed_hits")
+        return misses + self.counter("missed_hits")
 
     def clamped_lengths(self) -> int:
         """Return how many intervals ended before they began, and count as 0 ns long."""
-        return self._counter("clamped_lengths")
+        return self.counter("clamped_lengths")
 
-    def _counter(self, name: program_names.Counter) -> int:
+    def counter(self, name: program_names.Counter) -> int:
+        """Return what the programs counted since they were attached: records.h describes each."""
         return program_names.load_counter(self.control, name)
 
     def round_timeline_memory(self) -> tuple[mmap.mmap, mmap.mmap, int]:
@@ -412,18 +393,6 @@ class Programs:
         slices = self._object.map("timeline").mmap()
         return rings, slices, options.cpus, options.timeline_slices
 
-    def events_fd(self) -> int:
-        """Return the descriptor of the buffer that events come through."""
-        return self._object.map("events").fd
-
-    def events_bytes(self) -> int:
-        """Return the size of that buffer."""
-        return self._object.map("events").max_entries
-
-    def missed_syscall_events(self) -> int:
-        """Return how many events found no room in the buffer since the programs were attached."""
-        return self._counter("missed_syscall_events")
-
-    def missed_stacks(self) -> int:
-        """Return how many events found no room for their stacks in the buffer."""
-        return self._counter("missed_stacks")
+    def events(self) -> Map:
+        """Return the buffer that events come through."""
+        return self._object.map("events")

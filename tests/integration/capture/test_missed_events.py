@@ -14,9 +14,9 @@ from msgspec.structs import astuple
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture import program_names, program_options
 from kernel_delay.capture.hooks import Hooks
+from kernel_delay.capture.map_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.capture.ring_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.threads.collector import Collector
 from kernel_delay.capture.windows import Windows
 from kernel_delay.loader._records import ffi, lib

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kernel_delay.capture.ring_sizes import FEW_THREADS, ring_entries
+from kernel_delay.capture.map_sizes import FEW_THREADS, ring_entries
 from kernel_delay.model import Sample, Thread, ThreadTime
 from tests.integration.capture.captures import Measure, StartCapture, calls, thread
 from tests.integration.capture.workload import StartWorkload, known_syscall

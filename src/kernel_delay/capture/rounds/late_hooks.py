@@ -53,6 +53,13 @@ class LateHooks:
         with ExitStack() as stack:
             for link in self._links:
                 stack.callback(link.close)
+            self._links.clear()
+
+    def end(self) -> None:
+        """Detach all, and attach none from now on: nobody needs them any more."""
+        self._note_since(0)
+        self.__exit__()
+        self._attach = ()
 
     def update(self, reading: ThreadReading) -> None:
         """Begin and end as the threads' rounds are."""

@@ -87,6 +87,29 @@ class Sources(Struct):
         lost = lost_between(before, after)
         return lost if self.events is None else lost + self.events.newly_lost()
 
+    def give_up(self) -> str | None:
+        """Do without what takes most time; return what that is, None if there is nothing left."""
+        if self.follower is not None:
+            self.follower.close()
+            self.follower = None
+            return "wait chains"
+        if self.has_timelines:
+            self.programs.report_no_timelines()
+            self.has_timelines = False
+            return "timelines"
+        return "stacks" if self.give_up_stacks() else None
+
+    def give_up_stacks(self) -> bool:
+        """Do without what takes most memory; return whether that was not done before."""
+        if self.events is None:
+            return False
+        if not self.programs.polls_only:
+            self.profiles.close()
+        self.returns.end()
+        self.events.close()
+        self.events = None
+        return True
+
     def free(self, notices: "Sequence[RoundNotice]") -> None:
         """Give back the records, and timelines, of these."""
         self.records.free([notice.record for notice in notices])

@@ -150,16 +150,9 @@ class Watch:
 
         Wait chains first, then timelines, then stacks, and then nine of ten looks at the threads.
         """
-        if self._sources.follower is not None:
-            self._sources.follower.close()
-            self._sources.follower = None
-            return "wait chains"
-        if self._sources.has_timelines:
-            self._programs.report_no_timelines()
-            self._sources.has_timelines = False
-            return "timelines"
-        if self.give_up_stacks():
-            return "stacks"
+        given_up = self._sources.give_up()
+        if given_up is not None:
+            return given_up
         if self._tick_ns < LONGEST_TICK_NS:
             self._tick_ns = LONGEST_TICK_NS
             return "frequent looks at the threads"
@@ -167,13 +160,7 @@ class Watch:
 
     def give_up_stacks(self) -> bool:
         """Do without what takes most memory; return whether that was not done before."""
-        if self._sources.events is None:
-            return False
-        if not self._programs.polls_only:
-            self._sources.profiles.close()
-        self._sources.events.close()
-        self._sources.events = None
-        return True
+        return self._sources.give_up_stacks()
 
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains import Follower
@@ -294,12 +281,12 @@ class Watch:
 
     def suppressed(self) -> int:
         """Return how many long rounds came too soon after a longer one."""
-        return self._programs.suppressed_rounds()
+        return self._programs.counter("suppressed_rounds")
 
     def unrecorded(self) -> int:
         """Return how many have no record: those, and at the end those that nothing reports."""
-        programs = self._programs
-        return max(0, programs.long_rounds() - self._reported - programs.missed_rounds())
+        counter = self._programs.counter
+        return max(0, counter("long_rounds") - self._reported - counter("missed_rounds"))
 
     def upcalls(self) -> Upcalls | None:
         """Return what the kernel's datapath sent to user space; None if that is not counted."""
@@ -310,8 +297,8 @@ class Watch:
         return Losses(
             missed_events=(self._programs.missed() - self._missed_before).missed_events,
             dropped_records=self._sources.records.dropped(),
-            missed_rounds=self._programs.missed_rounds(),
-            missed_ends=self._programs.missed_totals(),
+            missed_rounds=self._programs.counter("missed_rounds"),
+            missed_ends=self._programs.counter("missed_totals"),
         )
 
     def _look_closer(self, reading: ThreadReading) -> None:
@@ -335,8 +322,9 @@ class Watch:
     def _read(self) -> ThreadReading:
         programs = self._programs
         # What a thread counts first is read last: there are no more long rounds than rounds.
-        missed, suppressed = programs.missed_rounds(), programs.suppressed_rounds()
-        long = programs.long_rounds()
+        missed = programs.counter("missed_rounds")
+        suppressed = programs.counter("suppressed_rounds")
+        long = programs.counter("long_rounds")
         dumped = reported_threads(programs.thread_rounds())
         self._reported_ends &= dumped.keys()
         threads = {
@@ -402,7 +390,7 @@ class Watch:
 
     def _free_left(self, reading: ThreadReading) -> None:
         """Give back the records of threads that ended without a notice."""
-        missed_ends = self._programs.missed_ends()
+        missed_ends = self._programs.counter("missed_ends")
         if missed_ends == self._missed_ends:
             return
         self._missed_ends = missed_ends

@@ -55,14 +55,15 @@ class EventStore:
         self._progress = progress
         self._demangler = Demangler()
         self._notify = notify
-        self._lost_events = programs.missed_syscall_events()
-        self._lost_stacks = programs.missed_stacks()
+        self._lost_events = programs.counter("missed_syscall_events")
+        self._lost_stacks = programs.counter("missed_stacks")
         self._lost_of_discarded = Lost()
         with ExitStack() as failing:
             self._namer = StackNamer(pid, plan)
             failing.callback(self._namer.close)
+            events = programs.events()
             self._store = lib.event_store_open(
-                programs.events_fd(), programs.events_bytes(), plan.max_events, plan.max_stacks
+                events.fd, events.max_entries, plan.max_events, plan.max_stacks
             )
             if self._store == ffi.NULL:
                 raise UnavailableError("no memory for syscall events: lower --max-events")
@@ -85,8 +86,8 @@ class EventStore:
         self._note()
         named = _NamedStacks(self._store, self._namer, taken, self._progress)
         self._print_remarks()
-        lost_events = self._programs.missed_syscall_events()
-        lost_stacks = self._programs.missed_stacks()
+        lost_events = self._programs.counter("missed_syscall_events")
+        lost_stacks = self._programs.counter("missed_stacks")
         of_window = EventsOfWindow(
             events=KeptEvents(
                 ffi.gc(taken.events, lib.free),
@@ -136,8 +137,8 @@ class EventStore:
     def forget(self) -> None:
         """Forget all events and what was lost of them, while no window is open."""
         lib.free(self._take(NEVER_NS).events)
-        self._lost_events = self._programs.missed_syscall_events()
-        self._lost_stacks = self._programs.missed_stacks()
+        self._lost_events = self._programs.counter("missed_syscall_events")
+        self._lost_stacks = self._programs.counter("missed_stacks")
         self._lost_of_discarded = Lost()
 
     def _take(self, stop_ns: int) -> "TakenEventsPointer":

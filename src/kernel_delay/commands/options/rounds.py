@@ -178,7 +178,7 @@ def plan(request: RoundRequest, target: "ProcessTarget", room: int) -> "RoundPla
 
 def _slices(max_slices: int, room: int) -> int:
     """Return that; UsageError where so many don't fit."""
-    from kernel_delay.capture.program_options import least_timeline_bytes
+    from kernel_delay.capture.map_sizes import least_timeline_bytes
 
     least = least_timeline_bytes(max_slices)
     if least > room // TIMELINES_SHARE:

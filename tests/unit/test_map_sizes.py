@@ -1,9 +1,16 @@
-"""How many records the rings have room for, by threads and memory."""
+"""How much room maps have, by threads and memory."""
 
 import pytest
 
-from kernel_delay.capture import ring_sizes
-from kernel_delay.capture.ring_sizes import RING_SIZES, doublings, ring_bytes, ring_entries
+from kernel_delay.capture import map_sizes
+from kernel_delay.capture.map_sizes import (
+    RING_SIZES,
+    SLICE_BYTES,
+    doublings,
+    ring_bytes,
+    ring_entries,
+    timelines_of_rounds,
+)
 from kernel_delay.capture.syscall_events.user_stacks import available_bytes
 
 MIB = 1 << 20
@@ -15,7 +22,7 @@ def thread_records(threads: int, *, to_come: bool = False, room: int | None = No
 
 @pytest.fixture
 def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_sizes, "memory_room", lambda: 4096 * MIB)
+    monkeypatch.setattr(map_sizes, "memory_room", lambda: 4096 * MIB)
 
 
 @pytest.mark.usefixtures("much_memory")
@@ -31,9 +38,9 @@ def test_few_threads_have_half_unless_others_are_to_come() -> None:
 
 
 def test_rings_take_a_part_of_the_memory_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_sizes, "memory_room", lambda: 200 * MIB)
+    monkeypatch.setattr(map_sizes, "memory_room", lambda: 200 * MIB)
     assert thread_records(131_072) == 2 * RING_SIZES["thread_records"]
-    monkeypatch.setattr(ring_sizes, "memory_room", lambda: 1)
+    monkeypatch.setattr(map_sizes, "memory_room", lambda: 1)
     assert thread_records(131_072) == RING_SIZES["thread_records"]
 
 
@@ -49,4 +56,17 @@ def test_all_sizes_are_powers_of_two() -> None:
 
 
 def test_memory_room_is_a_part_of_what_is_available() -> None:
-    assert 0 < ring_sizes.memory_room() < available_bytes()
+    assert 0 < map_sizes.memory_room() < available_bytes()
+
+
+@pytest.mark.parametrize(
+    ("threads", "room", "timelines"),
+    [(1, None, 64), (31, None, 64), (32, None, 128), (10_000, None, 1024), (10_000, 0, 64)],
+)
+def test_rounds_have_two_timelines_for_each_thread(
+    threads: int, room: int | None, timelines: int
+) -> None:
+    assert timelines_of_rounds(threads, 1024, room) == timelines
+    exactly = timelines * 1024 * SLICE_BYTES
+    assert timelines_of_rounds(threads, 1024, exactly) == timelines
+    assert timelines_of_rounds(10_000, 1000, exactly) == timelines

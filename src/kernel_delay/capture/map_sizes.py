@@ -1,8 +1,8 @@
-"""How many records the rings have room for: the programs get it before they are loaded.
+"""How much room maps have: the programs get it before they are loaded.
 
-The maps are arrays that user space maps, and the kernel has no such that grow: a ring has all of
-its memory from the beginning (kernel/bpf/arraymap.c:array_map_alloc(), 5.14 to 7.2). So it is
-sized by the threads that are there.
+Rings of records are arrays that user space maps, and the kernel has no such that grow: a ring has
+all of its memory from the beginning (kernel/bpf/arraymap.c:array_map_alloc(), 5.14 to 7.2). So it
+is sized by the threads that are there.
 """
 
 import os
@@ -38,6 +38,30 @@ MOST_DOUBLINGS = 6
 
 MOST_HALVINGS = 6
 """The fewest are of 64 interrupts' handlers then."""
+
+SLICES = 1 << 11
+"""Slices of each CPU: a second of waiting with 2,000 switches in it, in 128 KiB."""
+
+ALL_SLICES = 1 << 18
+"""Machines of many CPUs have fewer of each, so that all are 16 MiB at most."""
+
+SLICE_BYTES = ffi.sizeof("struct timeline_slice")
+LEAST_SLICES = 1024
+"""Of a timeline in each CPU's ring: several programs may be in it at once."""
+
+LEAST_TIMELINES, MOST_TIMELINES = 64, 1024
+"""Of as many threads one is kept, where rounds have some, or of twice as many as there are."""
+
+LEAST_OF_ROUND = 64
+
+ROUND_NOTICES_BYTES = 1 << 20
+"""Of the buffer that says of rounds which were long: some 3,000 of them, a power of two."""
+
+ENDED_TOTALS_BYTES = 1 << 20
+"""Of the buffer of totals of threads that ended: some 800 of them, a power of two."""
+
+EVENT_BYTES = ffi.sizeof("struct syscall_event") + ffi.sizeof("struct event_stacks")
+"""Of an event with stacks, but for the copy of the user's."""
 
 
 _LEAST = {ring: entries >> MOST_HALVINGS for ring, entries in RING_SIZES.items()}
@@ -88,3 +112,28 @@ def memory_room() -> int:
     hierarchy = read_hierarchy(os.getpid())
     limits = [state.limit_bytes for state in hierarchy.memory] if hierarchy else []
     return min([available_bytes(), *limits]) // MEMORY_SHARE
+
+
+def slices_of_round(max_slices: int) -> int:
+    """Return how many there is room for where a round's timeline has so many: a power of two."""
+    return 1 << (max(max_slices, LEAST_OF_ROUND) - 1).bit_length()
+
+
+def least_timeline_bytes(max_slices: int) -> int:
+    """Return what the timelines of rounds take at least: of a process of few threads."""
+    return LEAST_TIMELINES * slices_of_round(max_slices) * SLICE_BYTES
+
+
+def timelines_of_rounds(threads: int, max_slices: int, room: int | None = None) -> int:
+    """Return how many timelines there are for this number of threads: a power of two.
+
+    Args:
+        threads: how many there are.
+        max_slices: of the timeline of each.
+        room: bytes that all may take, if that is limited and more than the least.
+    """
+    timelines = min(max(1 << (2 * threads).bit_length(), LEAST_TIMELINES), MOST_TIMELINES)
+    each = slices_of_round(max_slices) * SLICE_BYTES
+    while room is not None and timelines > LEAST_TIMELINES and timelines * each > room:
+        timelines //= 2
+    return timelines
