@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-import tests
 from kernel_delay.model import StackFrame
-from tests import commands, event_captures
+from tests import commands
 from tests.arm64 import guest
 from tests.image.container import content, manifest
 from tests.integration.symbols.call_chains import TO_MAIN, short_name
@@ -81,9 +80,6 @@ def results(
     own.mkdir()
     shutil.copy(WITHIN, own)
     shutil.copy(recording, own)
-    for file in (tests.__file__, event_captures.__file__):
-        (own / "tests").mkdir(exist_ok=True)
-        shutil.copy(file, own / "tests")
     cross_compile(own / "counted_calls", "counted_calls.c")
     cross_compile(own / "call_chain", "call_chain.c", "call_chain_library.c", flags=CHAIN_FLAGS)
     try:
@@ -193,10 +189,10 @@ def test_a_running_python_is_measured(results: dict[str, Any]) -> None:
 
 
 def test_each_long_round_reports_where_its_time_went(results: dict[str, Any]) -> None:
-    """One of ten computes for half a second."""
+    """One of ten computes for half a second. A poll is a round where the host takes its CPU."""
     numbers = [sample["round"]["number"] for sample in results["watch"]]
     assert len(numbers) > 1
-    assert {later - earlier for earlier, later in pairwise(numbers)} == {10}
+    assert all(10 <= later - earlier < 20 for earlier, later in pairwise(numbers))
     for sample in results["watch"]:
         assert_whole(sample)
         (time,) = (

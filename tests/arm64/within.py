@@ -5,12 +5,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from subprocess import PIPE
 
+from kernel_delay.capture.plan import EventPlan, WindowPlan
+from kernel_delay.capture.session import Session, SessionOptions
+from kernel_delay.capture.windows import LONGEST_LEAD_NS
+from kernel_delay.host.syscalls import syscalls
+from kernel_delay.host.target import find_target
 from kernel_delay.reporters.json import render
-from tests.event_captures import capture, event_plan
 
 FILE_SYSTEMS = {
     "/proc": "proc",
@@ -82,7 +87,12 @@ def call_chain(chain: str) -> object:
         tid = process.stdout.readline().decode().strip()
         while Path(f"/proc/{tid}/syscall").read_text().split()[:2] != READS_STDIN:
             time.sleep(0.01)
-        sample = capture(process.pid, event_plan("getppid"), process.stdin.close)
+        go_on = threading.Timer(2 * LONGEST_LEAD_NS / 1e9, process.stdin.close)
+        events = EventPlan(syscalls=frozenset(syscalls("getppid")))
+        options = SessionOptions(events=events, on_open=lambda epoch: go_on.start())
+        plan = WindowPlan(sample_time_ns=int(LIMIT_S * 1e9))
+        with Session(find_target(process.pid), plan, options) as session:
+            (sample,) = session.samples()
     return json.loads(render(sample))
 
 
