@@ -288,7 +288,7 @@ static __always_inline void wake_new(struct task_struct *task)
 
 /*
  * @task is moved to another CPU, under the lock of the run queue that it is
- * taken from. If it waits, what it waited for there is charged.
+ * taken from. If it waits, what it waited for there is charged, unless that is not known.
  */
 static __always_inline void migrate(struct task_struct *task, __u32 to)
 {
@@ -301,7 +301,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	__u32 from;
 	bool known;
 
-	if (!thread || !is_ready(thread->state))
+	if (!thread || !is_ready(thread->state) || has_unseen_run(thread, task))
 		return;
 	from = task_cpu(task);
 	run_queue = run_queue_of(from);

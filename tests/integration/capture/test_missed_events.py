@@ -237,8 +237,9 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     assert known_ns > 450 * MS, its
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
 def test_waits_are_unknown_if_the_run_between_them_was_missed(
-    start_workload: StartWorkload, closing: ExitStack
+    start_workload: StartWorkload, closing: ExitStack, *, is_moved: bool
 ) -> None:
     workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, LASTS_NS)
@@ -252,6 +253,8 @@ def test_waits_are_unknown_if_the_run_between_them_was_missed(
         let_run(workload, 5 * MS)
         os.kill(taker.pid, signal.SIGCONT)
         let_run(taker, 100 * MS)
+    if is_moved:
+        os.sched_setaffinity(workload.pid, os.sched_getaffinity(0) - {CPU} or {CPU})
     os.kill(taker.pid, signal.SIGSTOP)
     let_run(workload, 5 * MS)
     assert_accounted_for(measured.end(), 200 * MS)
