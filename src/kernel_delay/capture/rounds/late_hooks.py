@@ -50,16 +50,19 @@ class LateHooks:
 
     def __exit__(self, *_: object) -> None:
         """Detach all, what was attached first at last."""
-        with ExitStack() as stack:
-            for link in self._links:
-                stack.callback(link.close)
-            self._links.clear()
+        self._detach()
 
     def end(self) -> None:
         """Detach all, and attach none from now on: nobody needs them any more."""
         self._note_since(0)
-        self.__exit__()
+        self._detach()
         self._attach = ()
+
+    def _detach(self) -> None:
+        with ExitStack() as stack:
+            for link in self._links:
+                stack.callback(link.close)
+            self._links.clear()
 
     def update(self, reading: ThreadReading) -> None:
         """Begin and end as the threads' rounds are."""
