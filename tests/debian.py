@@ -47,11 +47,11 @@ class Suite:
                 return line.removeprefix("Version: ")
         raise DebianError(f"{self.name} has no package {package}")
 
-    def unpack(self, package: str, directory: Path) -> None:
-        """Download `package`, checked against the signed lists, and unpack its files."""
+    def unpack(self, directory: Path, *packages: str) -> None:
+        """Download packages, checked against the signed lists, and unpack their files."""
         downloads = directory / ".downloads"
         downloads.mkdir(parents=True, exist_ok=True)
-        self._apt("apt-get", "download", package, cwd=downloads)
+        self._apt("apt-get", "download", *packages, cwd=downloads)
         for file in downloads.iterdir():
             subprocess.run(["dpkg-deb", "--extract", file, directory], check=True)
             file.unlink()

@@ -56,7 +56,7 @@ def build(suite_name: str = SUITE, *, probes: bool = True) -> Path:
 def _build(suite: Suite, prefix: Path, options: tuple[str, ...]) -> None:
     work = prefix.with_name(prefix.name + ".build")
     shutil.rmtree(work, ignore_errors=True)
-    suite.unpack(PACKAGE, work)
+    suite.unpack(work, PACKAGE)
     source = work / "usr" / "src" / "openvswitch"
     log = prefix.with_name(prefix.name + ".log")
     print(f"Building Open vSwitch {prefix.name} (a minute or two)", file=sys.stderr)

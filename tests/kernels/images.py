@@ -143,7 +143,7 @@ def _unpack(suite: Suite, packages: list[str], directory: Path) -> None:
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     for package in packages:
-        suite.unpack(package, partial)
+        suite.unpack(partial, package)
     # Where the packages keep modules below /usr, depmod and virtme-ng look below /lib.
     if not (partial / "lib").exists():
         (partial / "lib").symlink_to("usr/lib")

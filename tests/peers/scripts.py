@@ -52,5 +52,5 @@ def kernel_headers() -> Path:
 def _unpack(suite: Suite, package: str, folder: Path) -> None:
     work = folder.with_name(folder.name + ".work")
     shutil.rmtree(work, ignore_errors=True)
-    suite.unpack(package, work)
+    suite.unpack(work, package)
     work.rename(folder)

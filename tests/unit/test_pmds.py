@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
+from kernel_delay.analysis.verdict.thread_roles import spins_by_design
 from kernel_delay.model import CpuTaker, PmdStats, RxQueue, Sample, SoftIrqStats, Target, Thread
 from kernel_delay.openvswitch import losses as counters_module
 from kernel_delay.openvswitch.losses import COMMANDS as OF_LOSSES
@@ -51,7 +52,7 @@ PMD = PmdStats(
     busy_iterations=100_000,
     packets=3_200_000,
     upcalls=40,
-    lost_upcalls=1,
+    lost_upcalls=1000,
     sleep_ns=52 * MS,
     busy_share=0.351,
     upcall_ns=40 * 61_000,
@@ -264,7 +265,7 @@ def test_report_has_iterations_and_receive_queues() -> None:
         ["sleep", "10.000", "52,000,000"],
         ["packets", "received", "3200000"],
         ["upcalls", "40", "0.001", "2,440,000", "61,000"],
-        ["lost", "upcalls", "1", "2.500"],
+        ["lost", "upcalls", "1000", "0.031"],
         [],
         ["[PMD", "RX", "QUEUES]"],
         ["PORT", "QUEUE", "%", "OF", "LAST", "60", "s", "STATE"],
@@ -297,6 +298,15 @@ def test_names_of_ports_are_redacted() -> None:
 
 def test_polling_with_packets_is_no_finding() -> None:
     assert judge(sample_of(pmd(6, pmd=PMD))).verdict == ()
+
+
+def test_open_vswitch_with_dpdk_may_have_a_name_of_its_own() -> None:
+    """Debian's file is called ovs-vswitchd-dpdk, which the kernel cuts."""
+    sample = sample_of(pmd(6))
+    with_dpdk = replace(sample, target=Target(147, "ovs-vswitchd-dp", None))
+    assert spins_by_design(with_dpdk, with_dpdk.threads[0])
+    other = replace(sample, target=Target(147, "ovs-vswitchd-d2", None))
+    assert not spins_by_design(other, other.threads[0])
 
 
 def test_starved_pmd_names_taker_and_its_iterations() -> None:

@@ -148,18 +148,19 @@ def test_name_with_brackets_is_not_taken_for_a_state(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.parametrize("name", ["ovs-vswitchd", "ovs-vswitchd-dpdk"])
 def test_without_pid_the_one_vswitchd_is_found(
-    among_processes: Callable[..., subprocess.CompletedProcess[str]],
+    name: str, among_processes: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     script = (
         "from kernel_delay.host.target import find_target; import msgspec\n"
         "print(msgspec.json.encode(find_target(None)).decode())"
     )
-    result = among_processes(["ovs-vswitchd", "ovs-vswitchd2", "sleep"], "-c", script)
+    result = among_processes([name, "ovs-vswitchd2", "sleep"], "-c", script)
     assert result.returncode == 0, result.stderr
     target = json.loads(result.stdout)
-    assert target["comm"] == "ovs-vswitchd"
-    assert target["exe"].endswith("/ovs-vswitchd")
+    assert target["comm"] == name[:15]
+    assert target["exe"].endswith(f"/{name}")
 
 
 def pids() -> list[int]:

@@ -239,9 +239,9 @@ def _check_several(args: argparse.Namespace) -> None:
 
 def _upcall_counters(targets: "Targets") -> "OpenCounters | None":
     """Return what opens the counters of an ovs-vswitchd's upcalls; None for other processes."""
-    from kernel_delay.host.target import DEFAULT_COMM
+    from kernel_delay.host.kernel_names import OVS_VSWITCHD
 
-    if targets.are_several or targets.processes[0].comm != DEFAULT_COMM:
+    if targets.are_several or targets.processes[0].comm not in OVS_VSWITCHD:
         return None
     from kernel_delay.monitors.upcalls.counters import open_counters
 

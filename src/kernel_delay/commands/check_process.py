@@ -1,10 +1,10 @@
 """What the process to be measured offers: its binary, its functions, its USDT probes."""
 
-import os
 from collections.abc import Sequence
 
 from kernel_delay.commands.check_findings import CheckFinding
 from kernel_delay.errors import KernelDelayError, NoInputError
+from kernel_delay.host.kernel_names import OVS_VSWITCHD
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.openvswitch.functions import FOLLOWED, RECEIPTS, Followed
 from kernel_delay.openvswitch.installed import has_kernel_datapath
@@ -22,7 +22,7 @@ def process_findings(target: ProcessTarget) -> tuple[CheckFinding, ...]:
     except KernelDelayError as error:
         return (CheckFinding("binary", "no", str(error), cost=NO_TRIGGERS),)
     found = (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
-    if os.path.basename(objects[0].name) != "ovs-vswitchd":
+    if target.comm not in OVS_VSWITCHD:
         return found
     return (
         *found,

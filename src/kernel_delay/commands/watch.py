@@ -203,7 +203,7 @@ def _attach(
 ) -> "Watch":
     # Only a command that runs pays for what it imports.
     from kernel_delay.capture.rounds.watch import Watch
-    from kernel_delay.host.target import DEFAULT_COMM
+    from kernel_delay.host.kernel_names import OVS_VSWITCHD
 
     request, room = round_options.request(args), args.memory_mib * MIB
     report.begin(target, _folder(args, target), log_of(args, target, stack), stack)
@@ -219,7 +219,7 @@ def _attach(
         )
     )
     report.take_losses = report.take_pmds = None
-    if report.exporter is not None and target.comm == DEFAULT_COMM:
+    if report.exporter is not None and target.comm in OVS_VSWITCHD:
         from kernel_delay.openvswitch.losses import LossCounters
 
         counters = LossCounters(target.pid, target.comm, pmds=True)

@@ -92,12 +92,12 @@ class WatchReport:
 
     def _title(self) -> str:
         from kernel_delay.analysis.verdict.formatting import length
-        from kernel_delay.host.target import DEFAULT_COMM
+        from kernel_delay.host.kernel_names import OVS_VSWITCHD
 
         assert self._target is not None
         comm, pid = self._target.comm, self._target.pid
         pmds = ""
-        if comm == DEFAULT_COMM and self._has_pmd_gaps:
+        if comm in OVS_VSWITCHD and self._has_pmd_gaps:
             pmds = f" (PMD threads: off their CPU for {length(self._pmd_gap_ns)})"
         return f"watching {comm} ({pid}) for rounds of {length(self._threshold_ns)}{pmds}"
 

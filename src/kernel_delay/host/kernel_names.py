@@ -32,6 +32,9 @@ POLL_FUNCTIONS = tuple(
 
 FUTEXES = ("futex", "futex_time64")
 
+OVS_VSWITCHD = ("ovs-vswitchd", "ovs-vswitchd-dp")
+"""The names of an ovs-vswitchd's process: Debian's with DPDK ends in -dpdk, which is cut."""
+
 # May wait, by its arguments.
 RING_ENTRY = "io_uring_enter"
 

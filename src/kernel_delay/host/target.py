@@ -12,10 +12,9 @@ from msgspec import Struct
 from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.formatting import title_in
 from kernel_delay.host.address_space import read_in_time
+from kernel_delay.host.kernel_names import OVS_VSWITCHD
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_bytes
-
-DEFAULT_COMM = "ovs-vswitchd"
 
 PROC = Path("/proc")
 
@@ -88,7 +87,7 @@ def find_target(pid: int | None) -> ProcessTarget:
     """
     check_namespace()
     if pid is None:
-        pid = _only_process_named(DEFAULT_COMM)
+        pid = _only_ovs_vswitchd()
     try:
         return examine(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -312,29 +311,29 @@ def title_of(pid: int) -> str | None:
     return title_in(command_line(pid, _TITLE_BYTES))
 
 
-def _only_process_named(comm: str) -> int:
-    pids = sorted(_processes_named(comm))
+def _only_ovs_vswitchd() -> int:
+    name, pids = OVS_VSWITCHD[0], sorted(_ovs_vswitchds())
     if not pids:
         raise NoInputError(
-            f"no process is named {comm}{namespace_hint()}; say which to measure with --pid"
+            f"no process is named {name}{namespace_hint()}; say which to measure with --pid"
         )
     if len(pids) > 1:
         listed = ", ".join(map(str, pids))
         raise UsageError(
-            f"{len(pids)} processes are named {comm}, PIDs {listed}; say which with --pid"
+            f"{len(pids)} processes are named {name}, PIDs {listed}; say which with --pid"
         )
     return pids[0]
 
 
-def _processes_named(comm: str) -> Iterator[int]:
-    """Processes called `comm` that live.
+def _ovs_vswitchds() -> Iterator[int]:
+    """Processes called so that live.
 
     The parent that `ovs-vswitchd --monitor` keeps to restart it is not among
     them: it renames itself to "monitor" (lib/daemon-unix.c, OVS 3.1).
     """
     for pid in _numbers_in(PROC):
         try:
-            if read_comm(PROC / str(pid)) == comm and living_thread(pid) is not None:
+            if read_comm(PROC / str(pid)) in OVS_VSWITCHD and living_thread(pid) is not None:
                 yield pid
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -164,7 +164,10 @@ PMD_UPCALLS = Family(
     "kernel_delay_pmd_upcalls", "counter", "Upcalls that a PMD thread handled itself.", ("core",)
 )
 PMD_LOST_UPCALLS = Family(
-    "kernel_delay_pmd_lost_upcalls", "counter", "Upcalls of a PMD thread that failed.", ("core",)
+    "kernel_delay_pmd_lost_upcalls",
+    "counter",
+    "Upcalls of a PMD thread that failed or made no flow.",
+    ("core",),
 )
 LOSSES = Family(
     "kernel_delay_losses",

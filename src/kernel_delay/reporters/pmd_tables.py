@@ -52,7 +52,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _lost(pmd: PmdStats) -> tuple[Row, ...]:
-    return (_part("lost upcalls", pmd.lost_upcalls, pmd.upcalls),) if pmd.lost_upcalls else ()
+    return (_part("lost upcalls", pmd.lost_upcalls, pmd.packets),) if pmd.lost_upcalls else ()
 
 
 def _rx_queues(pmd: PmdStats) -> Table:

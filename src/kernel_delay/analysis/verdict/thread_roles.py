@@ -1,5 +1,6 @@
 """What a thread is there for: its role in Open vSwitch, and helpers of a Java VM."""
 
+from kernel_delay.host.kernel_names import OVS_VSWITCHD
 from kernel_delay.model import Sample, Thread
 
 # How ovs-vswitchd names its threads: ovs_thread_create() in lib/ovs-thread.c, 3.5; the callers
@@ -15,7 +16,7 @@ _OVS_ROLES = {
 
 def ovs_role(sample: Sample, thread: Thread) -> str | None:
     """What the thread does in an ovs-vswitchd, None in other processes or if not known."""
-    if sample.target.comm != "ovs-vswitchd":
+    if sample.target.comm not in OVS_VSWITCHD:
         return None
     return next(
         (role for prefix, role in _OVS_ROLES.items() if thread.name.startswith(prefix)), None

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kernel_delay.errors import UnavailableError
+from kernel_delay.host.kernel_names import OVS_VSWITCHD
 from kernel_delay.host.open_files import links
 from kernel_delay.host.proc_text import read_text
-from kernel_delay.host.target import DEFAULT_COMM, read_comm
+from kernel_delay.host.target import read_comm
 from kernel_delay.model import PacketLosses, PmdStats, Thread
 from kernel_delay.openvswitch.losses import tables
 from kernel_delay.openvswitch.losses.tables import Conntrack, NetlinkSocket
@@ -64,7 +65,7 @@ class LossCounters:
         """
         self._pid = pid
         self._proc = Path(f"/proc/{pid}")
-        self._is_open_vswitch = comm == DEFAULT_COMM
+        self._is_open_vswitch = comm in OVS_VSWITCHD
         self._unread: dict[str, str] = {}
         self._last: LossReading | None = None
         self._datapaths: Datapaths | None = None
