@@ -109,6 +109,34 @@ class Suite:
         return _output(list(command), environment, cwd)
 
 
+# The machine's own, which its dynamic loader goes with.
+_OF_THE_MACHINE = ("libc6", "libgcc-s1", "libstdc++6", "libcrypt1")
+
+
+def unpacked(package: str, *libraries: str) -> Path:
+    """A folder in the cache with the package and the libraries that it needs, and these.
+
+    Nothing is installed: no service of it starts. `library_path` has them found.
+    """
+    suite = Suite("bookworm")
+    folder = cache_dir() / "unpacked" / f"{package}-{suite.version(package)}"
+    with locked("unpacked"):
+        if not folder.exists():
+            needed = (each for each in suite.closure(package) if each.startswith("lib"))
+            names = {*needed, *libraries}.difference(_OF_THE_MACHINE)
+            partial = folder.with_name(folder.name + ".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            suite.unpack(partial, package, *sorted(names))
+            partial.rename(folder)
+    return folder
+
+
+def library_path(folder: Path) -> dict[str, str]:
+    """The environment in which a program that is `unpacked` finds its libraries."""
+    folders = sorted({file.parent for file in folder.rglob("lib*.so*")})
+    return {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
+
+
 def bare_root(suite: str, *packages: str) -> Path:
     """A root directory of the suite in the cache: the essential packages and these, no more.
 

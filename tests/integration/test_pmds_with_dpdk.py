@@ -34,8 +34,7 @@ def dpdk_ovs(
     """An Open vSwitch whose PMD thread receives packets without end at the first of two ports."""
     # The thread may keep the main thread from the only CPU that is free.
     monkeypatch.setattr(losses_module, "ANSWERS_WITHIN_S", HANGS_S)
-    with ovs_with_dpdk.instance(ovs_binaries) as ovs:
-        ovs_with_dpdk.start(ovs)
+    with ovs_with_dpdk.running(ovs_binaries) as ovs:
         ovs.add_bridge("brdpdk")
         for port, device in (("p0", "net_null0"), ("p1", "net_null1,no-rx=1")):
             ovs.vsctl(

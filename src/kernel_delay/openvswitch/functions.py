@@ -58,7 +58,8 @@ class Followed(Struct, frozen=True):
             file = functions.debug_file()
             has = f", which has {file}," if file else ""
             packages = "openvswitch-switch-dbgsym (Debian, Ubuntu) or openvswitch-debuginfo"
-            advice = f"install {packages}{has} or "
+            unfetched = f"{functions.unfetched}; " if functions.unfetched else ""
+            advice = f"{unfetched}install {packages}{has} or "
         return f"{advice}use '{self.otherwise_netdev if is_netdev else self.otherwise}'"
 
 

@@ -119,8 +119,9 @@ def stripped_advice(where: ProbedObject, functions: Functions) -> str:
     """Say how to get at the functions that the stripped file `where` no longer names."""
     debug_file = functions.debug_file()
     package = f"the package of {debug_file}" if debug_file else "its debug package"
+    unfetched = f", and {functions.unfetched}" if functions.unfetched else ""
     return (
-        f"is stripped: install {package} (-dbgsym or -debuginfo),"
+        f"is stripped{unfetched}: install {package} (-dbgsym or -debuginfo),"
         f" or give an offset in the file, {where.uprobe_trigger('0xADDRESS')}"
     )
 

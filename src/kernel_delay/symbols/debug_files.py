@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from kernel_delay.errors import UnavailableError
 from kernel_delay.host.stored_files import Root, StoredFile
 from kernel_delay.symbols.bounds import Bounds
+from kernel_delay.symbols.debuginfod import fetch_debug_file
 from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 
 DEBUG_DIRECTORY = "/usr/lib/debug"
@@ -60,6 +62,22 @@ def find_debug_files(
                 return DebugFiles(candidate, file.fd, alt_link, alt.fd if alt else None, copied)
             os.close(file.fd)
     return None
+
+
+def fetch_debug_files(build_id: bytes, root: Root, bounds: Bounds) -> DebugFiles:
+    """Have debuginfod fetch the debug file of that build-id, and open it below our own root.
+
+    Raises UnavailableError, which says why there is none.
+    """
+    path = fetch_debug_file(build_id)
+    file = root.open(path)
+    if file is None:
+        raise UnavailableError(f"can't open {path}, which debuginfod fetched")
+    debug = read_elf(file.fd) if bounds.may_read(file.fd, path) else None
+    if debug is None or debug.build_id != build_id:
+        os.close(file.fd)
+        raise UnavailableError(f"{path}, which debuginfod fetched, is of another program")
+    return DebugFiles(path, file.fd, None, None, file.copied)
 
 
 def _candidates(elf: Elf, path: str) -> Iterator[str]:

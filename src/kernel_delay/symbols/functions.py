@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from kernel_delay.errors import InputError, NoInputError, similar_names
+from kernel_delay.errors import InputError, NoInputError, UnavailableError, similar_names
 from kernel_delay.host.stored_files import Root
+from kernel_delay.symbols import debuginfod
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.debug_files import DebugFiles, by_build_id, find_debug_files
+from kernel_delay.symbols.debug_files import (
+    DebugFiles,
+    by_build_id,
+    fetch_debug_files,
+    find_debug_files,
+)
 from kernel_delay.symbols.elf import Elf, read_elf
 
 if TYPE_CHECKING:
@@ -36,13 +42,20 @@ class Functions:
     Those are .symtab, or that of a separate debug file, or .dynsym and
     .gnu_debugdata together. `stripped`: there was .dynsym at most:
     only exported functions are known, and `build_id` is what a debug package
-    must have.
+    must have. `unfetched` is then why debuginfod gave none, if that was asked.
     """
 
-    def __init__(self, elf: Elf, addresses: dict[str, tuple[int, ...]], stripped: bool) -> None:
+    def __init__(
+        self,
+        elf: Elf,
+        addresses: dict[str, tuple[int, ...]],
+        stripped: bool,
+        unfetched: str | None = None,
+    ) -> None:
         """See `open`."""
         self.build_id = elf.build_id
         self.stripped = stripped
+        self.unfetched = unfetched
         self._elf = elf
         self._addresses = addresses
 
@@ -93,7 +106,16 @@ class Functions:
         finally:
             if debug:
                 debug.close()
-        return cls(elf, addresses, stripped)
+        if not (stripped and elf.build_id and debuginfod.is_asked_for()):
+            return cls(elf, addresses, stripped)
+        try:
+            fetched = fetch_debug_files(elf.build_id, roots[-1], bounds)
+        except UnavailableError as error:
+            return cls(elf, addresses, stripped, str(error))
+        try:
+            return cls(elf, *_read_symbols(fd, path, fetched))
+        finally:
+            fetched.close()
 
     def debug_file(self) -> str | None:
         """Where a debug package has its symbols; None if it has no build-id."""
