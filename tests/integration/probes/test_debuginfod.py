@@ -61,10 +61,10 @@ def server(
     for file in (workload.executable, usdt_binaries.ovs_vswitchd):
         debug = folder / f"{file.name}.debug"
         subprocess.run(["objcopy", "--only-keep-debug", file, debug], check=True)
-    command = [packages / "usr/bin/debuginfod", "--fdcache-mbs=8", "-d", ":memory:", "-F", folder]
+    program = packages / "usr/bin/debuginfod"
     environment = {**os.environ, **library_path(packages)}
     with subprocess.Popen(
-        [*command, "-p", str(port)],
+        [program, "-d", ":memory:", "-p", str(port), "-F", folder],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
