@@ -113,8 +113,8 @@ class Suite:
 _OF_THE_MACHINE = ("libc6", "libgcc-s1", "libstdc++6", "libcrypt1")
 
 
-def unpacked(package: str, *libraries: str) -> Path:
-    """A folder in the cache with the package and the libraries that it needs, and these.
+def unpacked(package: str, *others: str) -> Path:
+    """A folder in the cache with the package, the libraries that it needs, and these others.
 
     Nothing is installed: no service of it starts. `library_path` has them found.
     """
@@ -123,7 +123,7 @@ def unpacked(package: str, *libraries: str) -> Path:
     with locked("unpacked"):
         if not folder.exists():
             needed = (each for each in suite.closure(package) if each.startswith("lib"))
-            names = {*needed, *libraries}.difference(_OF_THE_MACHINE)
+            names = {*needed, *others}.difference(_OF_THE_MACHINE)
             partial = folder.with_name(folder.name + ".partial")
             shutil.rmtree(partial, ignore_errors=True)
             suite.unpack(partial, package, *sorted(names))

@@ -1,13 +1,14 @@
 """What is made of changes of flows, and what is said of them."""
 
 import io
-from collections.abc import Iterable
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
 
-from kernel_delay.monitors.flows import events
+from kernel_delay.monitors.flows import events, probe
 from kernel_delay.monitors.flows.events import (
     REASONS,
     REMEMBERED_NS,
@@ -199,12 +200,23 @@ def test_what_was_missed_is_reported() -> None:
 
 
 def test_a_new_flow_has_its_rules_below_it() -> None:
-    rule = "cookie=0x5, table=0, priority=1 actions=\x1b[2J"
-    answer = f"UFID was not found for system@ovs-system\n{rule}\n"
+    counts = "duration=2s, n_packets=5, n_bytes=530, n_offload_packets=0, n_offload_bytes=0"
+    rules = (
+        f"cookie=0x5, {counts}, hard_timeout=1, priority=1,in_port=1,actions=resubmit(,8),\x1b[2J",
+        f"table_id=8, {counts}, priority=0,actions=ct(commit,nat(src),exec(move:a->b,drop)),drop",
+        "anything else",
+    )
+    answer = "\n".join(("UFID was not found for system@ovs-system", *rules))
     event = structs.replace(made(), rules=rules_in(answer))
-    assert event.rules == (rule,)
+    assert event.rules == rules
     assert event_lines(event, match=False, came_back=False)[1:] == [
-        "    rule: cookie 0x5, table=0, priority=1 actions=\\x1b[2J"
+        "     0. in_port=1, priority 1, cookie 0x5",
+        "        resubmit(,8)",
+        "        \\x1b[2J",
+        "     8. priority 0",
+        "        ct(commit,nat(src),exec(move:a->b,drop))",
+        "        drop",
+        "    anything else",
     ]
 
 
@@ -233,6 +245,29 @@ def test_rules_are_asked_of_the_thread_that_has_the_flow(
     flow = UFID, pmd_id
     assert detrace.Detrace(42).rules([flow]) == {flow: ("table=0 actions=drop",)}
     assert asked == [("ofproto/detrace", *arguments)]
+
+
+def test_new_flow_waits_for_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open vSwitch knows them after a second packet; what comes behind waits too."""
+    known: dict[detrace.Flow, tuple[str, ...]] = {}
+    asked: list[detrace.Flow] = []
+
+    class Knowing:
+        def rules(self, flows: Sequence[detrace.Flow]) -> Mapping[detrace.Flow, tuple[str, ...]]:
+            asked.extend(flows)
+            return known
+
+    new, late = made(), DELETED
+    ruled = probe._Ruled(cast(detrace.Detrace, Knowing()))
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0)
+    ruled.hold([new, late])
+    assert list(ruled.release(9.9)) == []
+    known[new.ufid, new.pmd_id] = ("table=0",)
+    assert list(ruled.release(10.0)) == [structs.replace(new, rules=("table=0",)), late]
+    assert asked == [(new.ufid, new.pmd_id)] * 2
+    # What has its rules at once, or needs none, does not wait.
+    ruled.hold([new, late])
+    assert list(ruled.release(0.0)) == [structs.replace(new, rules=("table=0",)), late]
 
 
 def test_the_json_has_the_match_in_words() -> None:

@@ -43,6 +43,9 @@ def source_of(found: list[Any]) -> type:
         def take(self) -> Iterator[Any]:
             yield from self._rounds.pop(0)
 
+        def rest(self) -> Iterator[Any]:
+            yield from ()
+
         def flows_before(self) -> int:
             return 7 - len(self._rounds)
 

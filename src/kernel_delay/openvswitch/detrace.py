@@ -3,7 +3,8 @@
 Open vSwitch has it since 3.4 (ofproto/ofproto-dpif-upcall.c:upcall_unixctl_ofproto_detrace()).
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_delay.openvswitch.unixctl import Command, Unixctl
 
@@ -13,7 +14,9 @@ ANSWERS_WITHIN_S = 0.5
 MOST_FLOWS = 20
 """That are asked for at once: the main thread answers each."""
 
-MOST_RULES = 50
+MOST_RULES = 200
+"""Of a flow: OVN makes some 50 to pass one switch."""
+
 LONGEST_RULE = 1000
 
 NOT_PMD = 1 << 31
@@ -50,6 +53,37 @@ def rules_in(text: str) -> tuple[str, ...]:
     """Return the rules that an answer has, a line each."""
     lines = (line.strip()[:LONGEST_RULE] for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith(_NO_RULES))[:MOST_RULES]
+
+
+# ofproto/ofproto.c:flow_stats_ds(): counters and time-outs stand between these.
+_RULE = re.compile(
+    r"(?:cookie=(?P<cookie>0x[0-9a-f]+), )?(?:table_id=(?P<table>\d+), )?"
+    r".*?(?:priority=(?P<priority>\d+),?)?(?P<match>[^ ]*?),?actions=(?P<actions>.*)"
+)
+
+
+def trace_lines(rule: str) -> Iterator[str]:
+    """Yield the lines that `ofproto/trace` has of a rule, which ovn-detrace(1) reads."""
+    found = _RULE.fullmatch(rule)
+    if found is None:
+        yield rule
+        return
+    cookie = f", cookie {found['cookie']}" if found["cookie"] else ""
+    match = f"{found['match']}, " if found["match"] else ""
+    table = int(found["table"] or 0)
+    yield f"{table:2}. {match}priority {found['priority'] or 'not known'}{cookie}"
+    yield from (f"    {action}" for action in _split(found["actions"]))
+
+
+def _split(actions: str) -> Iterator[str]:
+    """Split at commas outside brackets."""
+    depth = began = 0
+    for at, letter in enumerate(actions):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            yield actions[began:at]
+            began = at + 1
+    yield actions[began:]
 
 
 def _command(flow: Flow) -> Command:

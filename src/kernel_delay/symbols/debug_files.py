@@ -1,6 +1,8 @@
 """Separate debug files, by build-id and by debug link, in a container's file system too.
 
-The places are those of GDB's manual, "Debugging Information in Separate Files".
+The places are those of GDB's manual, "Debugging Information in Separate Files". Where
+$DEBUGINFOD_URLS names servers, elfutils' debuginfod-find(1) asks them: a client of our own would
+have to know its rules for servers, time-outs, signatures and what is not there.
 """
 
 import os
@@ -13,11 +15,15 @@ from msgspec import Struct
 from kernel_delay.errors import UnavailableError
 from kernel_delay.host.stored_files import Root, StoredFile
 from kernel_delay.symbols.bounds import Bounds
-from kernel_delay.symbols.debuginfod import fetch_debug_file
 from kernel_delay.symbols.elf import AltLink, DebugLink, Elf, read_alt_link, read_elf
 
 DEBUG_DIRECTORY = "/usr/lib/debug"
 
+DEBUGINFOD_URLS = "DEBUGINFOD_URLS"
+DEBUGINFOD_FIND = "debuginfod-find"
+
+FETCH_S = 120
+"""How long servers are waited for. A debug file of 30 MiB takes some seconds."""
 
 BLOCK = 1 << 20
 
@@ -64,12 +70,17 @@ def find_debug_files(
     return None
 
 
+def may_fetch() -> bool:
+    """Whether there are servers to be asked: without them nobody is."""
+    return bool(os.environ.get(DEBUGINFOD_URLS, "").strip())
+
+
 def fetch_debug_files(build_id: bytes, root: Root, bounds: Bounds) -> DebugFiles:
-    """Have debuginfod fetch the debug file of that build-id, and open it below our own root.
+    """Have the debug file of that build-id fetched, and open it below our own root.
 
     Raises UnavailableError, which says why there is none.
     """
-    path = fetch_debug_file(build_id)
+    path = _fetch(build_id)
     file = root.open(path)
     if file is None:
         raise UnavailableError(f"can't open {path}, which debuginfod fetched")
@@ -78,6 +89,29 @@ def fetch_debug_files(build_id: bytes, root: Root, bounds: Bounds) -> DebugFiles
         os.close(file.fd)
         raise UnavailableError(f"{path}, which debuginfod fetched, is of another program")
     return DebugFiles(path, file.fd, None, None, file.copied)
+
+
+def _fetch(build_id: bytes) -> str:
+    """Return where debuginfod-find has put it."""
+    import subprocess
+
+    command = [DEBUGINFOD_FIND, "debuginfo", build_id.hex()]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=FETCH_S, check=False
+        )
+    except FileNotFoundError:
+        raise UnavailableError(
+            f"{DEBUGINFOD_URLS} is set, but {DEBUGINFOD_FIND} is not installed"
+            " (package elfutils-debuginfod-client, of Debian and Ubuntu debuginfod)"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"debuginfod did not answer within {FETCH_S} s") from None
+    if done.returncode != 0:
+        # "Server query failed: No such file or directory"
+        reason = done.stderr.decode(errors="backslashreplace").strip().rpartition(": ")[2]
+        raise UnavailableError(f"debuginfod has no debug file ({reason or 'it does not say why'})")
+    return os.fsdecode(done.stdout.strip())
 
 
 def _candidates(elf: Elf, path: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, similar_names
 from kernel_delay.host.stored_files import Root
-from kernel_delay.symbols import debuginfod
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import Bounds
 from kernel_delay.symbols.debug_files import (
@@ -22,6 +21,7 @@ from kernel_delay.symbols.debug_files import (
     by_build_id,
     fetch_debug_files,
     find_debug_files,
+    may_fetch,
 )
 from kernel_delay.symbols.elf import Elf, read_elf
 
@@ -106,7 +106,7 @@ class Functions:
         finally:
             if debug:
                 debug.close()
-        if not (stripped and elf.build_id and debuginfod.is_asked_for()):
+        if not (stripped and elf.build_id and may_fetch()):
             return cls(elf, addresses, stripped)
         try:
             fetched = fetch_debug_files(elf.build_id, roots[-1], bounds)

@@ -14,7 +14,7 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.openvswitch.functions import MAIN_LOOP
 from kernel_delay.probes.objects import file_object
 from kernel_delay.probes.user import UPROBE_PMU
-from kernel_delay.symbols import debuginfod
+from kernel_delay.symbols.debug_files import DEBUGINFOD_FIND, DEBUGINFOD_URLS
 from kernel_delay.symbols.functions import Functions
 from lab.binaries import Binaries
 from tests import commands
@@ -79,7 +79,7 @@ def server(
 @pytest.fixture
 def client(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Debian's debuginfod-find in $PATH, and the cache that it keeps."""
-    program, cache = tmp_path / "bin" / debuginfod.CLIENT, tmp_path / "cache"
+    program, cache = tmp_path / "bin" / DEBUGINFOD_FIND, tmp_path / "cache"
     program.parent.mkdir()
     (libraries,) = library_path(packages).values()
     run = f"LD_LIBRARY_PATH={libraries} exec {packages / 'usr/bin/debuginfod-find'}"
@@ -100,11 +100,11 @@ def test_functions_are_those_of_the_debug_file(
 ) -> None:
     stripped, whole = start(stripped_workload.executable), start(workload.executable)
     # Nobody is asked otherwise.
-    monkeypatch.delenv(debuginfod.URLS, raising=False)
+    monkeypatch.delenv(DEBUGINFOD_URLS, raising=False)
     with pytest.raises(NoInputError, match="is stripped: install"):
         user_probes("up:usdt_work", stripped)
     assert not client.exists()
-    monkeypatch.setenv(debuginfod.URLS, server)
+    monkeypatch.setenv(DEBUGINFOD_URLS, server)
     (found,) = user_probes("up:usdt_work", stripped)
     (expected,) = user_probes("up:usdt_work", whole)
     assert found.file_offset == expected.file_offset
@@ -124,7 +124,7 @@ def test_monitors_find_the_functions_of_open_vswitch(
     lacking = NoInputError("no probe")
     with pytest.raises(NoInputError):
         MAIN_LOOP.find_functions([file_object(stripped)], lacking, is_netdev=True)
-    monkeypatch.setenv(debuginfod.URLS, server)
+    monkeypatch.setenv(DEBUGINFOD_URLS, server)
     found = MAIN_LOOP.find_functions([file_object(stripped)], lacking, is_netdev=True)
     whole = [file_object(usdt_binaries.ovs_vswitchd)]
     expected = MAIN_LOOP.find_functions(whole, lacking, is_netdev=True)
@@ -135,7 +135,7 @@ def test_monitors_find_the_functions_of_open_vswitch(
 def test_what_no_server_has_is_said(
     server: str, client: Path, stripped_workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(debuginfod.URLS, server)
+    monkeypatch.setenv(DEBUGINFOD_URLS, server)
     # Only the executable's debug file is there.
     library = str(stripped_workload.library)
     assert Functions.open(library).unfetched == (
@@ -152,7 +152,7 @@ def test_missing_client_is_said(
     stripped_workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv(debuginfod.URLS, "http://localhost:1/")
+    monkeypatch.setenv(DEBUGINFOD_URLS, "http://localhost:1/")
     unfetched = Functions.open(str(stripped_workload.executable)).unfetched
     assert unfetched is not None
     assert unfetched.startswith("DEBUGINFOD_URLS is set, but debuginfod-find is not installed")
@@ -161,11 +161,11 @@ def test_missing_client_is_said(
 def test_another_program_s_debug_file_is_not_used(
     workload: Workload, stripped_workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / debuginfod.CLIENT
+    program = tmp_path / DEBUGINFOD_FIND
     program.write_text(f"#!/bin/sh\necho {workload.library}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv(debuginfod.URLS, "http://localhost:1/")
+    monkeypatch.setenv(DEBUGINFOD_URLS, "http://localhost:1/")
     found = Functions.open(str(stripped_workload.executable))
     assert found.stripped
     assert found.unfetched == f"{workload.library}, which debuginfod fetched, is of another program"

@@ -131,9 +131,12 @@ class FlowMonitor(Monitor["FlowEvents", "FlowProbes", FlowOptions]):
             yield FlowEvents(events, source.flows_before())
 
     def rest(self, source: "FlowProbes") -> "Iterator[FlowEvents]":
-        """How many flows there were before, of those that were seen until the end."""
+        """The last events, and how many flows there were before, of those that were seen."""
         from kernel_delay.monitors.flows.events import FlowEvents
+        from kernel_delay.recording.records import EVENTS_AT_ONCE
 
+        for events in batches(source.rest(), EVENTS_AT_ONCE):
+            yield FlowEvents(events, source.flows_before())
         yield FlowEvents((), source.flows_before())
 
 

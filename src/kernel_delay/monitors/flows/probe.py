@@ -1,6 +1,7 @@
 """What becomes of flows, as flows.bpf.c sees it."""
 
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -42,6 +43,9 @@ CHANGES: Mapping[int, FlowChange] = MappingProxyType(
 RULES_SINCE: Version = (3, 4)
 WITH_RULES: Collection[FlowChange] = ("insert", "modify")
 
+RULES_WITHIN_S = 1.5
+"""How long a flow waits for them: Open vSwitch checks flows twice a second by default."""
+
 
 class FlowPlan(Struct, frozen=True):
     """Which events of flows are wanted.
@@ -82,6 +86,7 @@ class FlowProbes(Probes):
             )
 
         self._detrace = self._connected(version) if plan.rules else None
+        self._ruled = _Ruled(self._detrace) if self._detrace is not None else None
 
     def _connected(self, version: Version | None) -> Detrace | None:
         """Connect to what has the rules; a note says where it has none."""
@@ -113,11 +118,17 @@ class FlowProbes(Probes):
 
     def take(self) -> Iterator[FlowEvent]:
         """Take away and yield the events that are there; a new flow is one of its own first."""
-        if self._detrace is None:
+        if self._ruled is None:
             yield from self._events()
             return
         for events in batches(self._events(), MOST_FLOWS):
-            yield from _with_rules(self._detrace, events)
+            self._ruled.hold(events)
+        yield from self._ruled.release(time.monotonic() - RULES_WITHIN_S)
+
+    def rest(self) -> Iterator[FlowEvent]:
+        """Yield, at the end, those that waited for their rules."""
+        if self._ruled is not None:
+            yield from self._ruled.release(time.monotonic())
 
     def _events(self) -> Iterator[FlowEvent]:
         for data in self._programs.all_records():
@@ -139,13 +150,43 @@ class FlowProbes(Probes):
         }
 
 
-def _with_rules(detrace: Detrace, events: Sequence[FlowEvent]) -> Iterator[FlowEvent]:
-    """Yield the events, made and modified flows with their rules."""
-    there = [(each.ufid, each.pmd_id) for each in events if each.change in WITH_RULES]
-    rules = detrace.rules(there) if there else {}
-    for each in events:
-        has_rules = each.change in WITH_RULES
-        yield replace(each, rules=rules.get((each.ufid, each.pmd_id), ())) if has_rules else each
+class _Ruled:
+    """Events in order, of which made and modified flows wait for their rules.
+
+    Open vSwitch knows those of a new flow once it has checked it after a second packet.
+    """
+
+    def __init__(self, detrace: Detrace) -> None:
+        """Hold nothing yet."""
+        self._detrace = detrace
+        self._held: deque[tuple[float, FlowEvent]] = deque()
+
+    def hold(self, events: Sequence[FlowEvent]) -> None:
+        """Take events, with the rules that are known already."""
+        now = time.monotonic()
+        self._held += ((now, each) for each in self._with_rules(events))
+
+    def release(self, until: float) -> Iterator[FlowEvent]:
+        """Yield those before the first that waits, or that were taken until then.
+
+        What has waited in vain is asked for again. `until` is a time.monotonic().
+        """
+        ready: list[FlowEvent] = []
+        while self._held and (self._held[0][0] <= until or not _waits(self._held[0][1])):
+            ready.append(self._held.popleft()[1])
+        for events in batches(iter(ready), MOST_FLOWS):
+            yield from self._with_rules(events)
+
+    def _with_rules(self, events: Sequence[FlowEvent]) -> Iterator[FlowEvent]:
+        there = [(each.ufid, each.pmd_id) for each in events if _waits(each)]
+        rules = self._detrace.rules(there) if there else {}
+        for each in events:
+            found = rules.get((each.ufid, each.pmd_id), ()) if _waits(each) else ()
+            yield replace(each, rules=found) if found else each
+
+
+def _waits(event: FlowEvent) -> bool:
+    return event.change in WITH_RULES and not event.rules
 
 
 def decode(

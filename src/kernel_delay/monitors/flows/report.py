@@ -18,6 +18,7 @@ from kernel_delay.monitors.flows.events import (
     reason_text,
 )
 from kernel_delay.monitors.monitor import Outputs, Report
+from kernel_delay.openvswitch.detrace import trace_lines
 from kernel_delay.openvswitch.flow_key import FlowFilter
 from kernel_delay.reporters.histogram import bucket_lines
 
@@ -53,9 +54,7 @@ def event_lines(event: FlowEvent, *, match: bool, came_back: bool) -> list[str]:
     if match:
         where = f"{printable(event.datapath)}, {printable(event.layer) or 'not in it yet'}"
         lines.append(f"{INDENT}{where}: {match_text(event)}")
-    # As `ofproto/trace` writes cookies, which ovn-detrace looks for.
-    rules = (printable(rule.replace("cookie=", "cookie ", 1)) for rule in event.rules)
-    lines += [f"{INDENT}rule: {rule}" for rule in rules]
+    lines += [f"{INDENT}{printable(line)}" for rule in event.rules for line in trace_lines(rule)]
     return lines
 
 
