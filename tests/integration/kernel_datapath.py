@@ -101,15 +101,20 @@ def send(ovs: Instance, frames: list[bytes]) -> None:
 
 def fill(ovs: Instance, flows: int, limit: str = FLOW_LIMIT) -> None:
     """Send a packet of each flow, and of others for those that got lost, until there are enough."""
-    (packet,) = packets(1)
     first = 0
     while (there := _settled(ovs)) < flows:
         count = min(flows - there, _AT_ONCE)
         # By itself it begins low, and falls with each round that is slow.
         ovs.appctl("upcall/set-flow-limit", limit)
-        sender = (sys.executable, "-c", _FILL, SENDER, packet.hex())
-        ovs.in_network([*sender, str(first), str(first + count)])
+        send_of_flows(ovs, first, count)
         first += count
+
+
+def send_of_flows(ovs: Instance, first: int, count: int) -> None:
+    """Send a packet of each of so many flows, slowly enough for most to come to the bridge."""
+    (packet,) = packets(1)
+    sender = (sys.executable, "-c", _FILL, SENDER, packet.hex())
+    ovs.in_network([*sender, str(first), str(first + count)])
 
 
 def current_flows(ovs: Instance) -> int:

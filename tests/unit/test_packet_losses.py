@@ -259,7 +259,8 @@ def answers(hits: int, limit: int, drops: int = 0) -> Answers:
 def test_what_open_vswitch_forwarded_without_a_flow_is_not_lost() -> None:
     found = own_losses(PacketLosses(), answers(768, 9000), answers(800, 8005, drops=2))
     assert found.events == {"upcall_flow_limit_hit": 32, "datapath_drop_upcall_error": 2}
-    assert [(each.name, each.lost) for each in found.datapaths] == [("netdev@ovs-netdev", 2)]
+    (datapath,) = found.datapaths
+    assert (datapath.name, datapath.lost, datapath.without_flow) == ("netdev@ovs-netdev", 2, 30)
     (limit,) = found.flow_limits
     assert (limit.limit_before, limit.limit) == (9000, 8005)
 
@@ -470,6 +471,26 @@ def test_a_limit_that_shrank_is_a_remark_until_it_is_reached() -> None:
     assert shrank.remark
     assert "The last dump of flows took 2,300.0 ms; above 1.3 s the limit shrinks." in shrank.text
     assert not finding("flow_limit", sample_of(limit(1000, 5))).remark
+
+
+def test_hits_of_revalidators_are_no_packets() -> None:
+    """They count one for each batch of flows that they check at the limit."""
+
+    def text(*datapaths: DatapathLosses) -> str | None:
+        limits = tuple(FlowLimit(each.name, 1000, 1000, 1000, 0) for each in datapaths)
+        limits = limits or (FlowLimit("system@ovs-system", 1000, 1000, 1000, 0),)
+        events = {"upcall_flow_limit_hit": 40}
+        found = PacketLosses(datapaths=datapaths, flow_limits=limits, events=events)
+        verdict = judge(sample_of(found)).verdict
+        return next((each.sentence for each in verdict if each.rule == "flow_limit"), None)
+
+    assert "reached: 7 packets got no" in str(text(DatapathLosses("netdev@n", 0, 0, (), 7)))
+    assert text(DatapathLosses("netdev@n", 0, 0, (), 0)) is None
+    # Of the kernel's datapath it can be no more than what came.
+    assert "reached: up to 5 packets" in str(text(DatapathLosses("system@s", 8, 3)))
+    assert "reached: up to 40 packets" in str(text(DatapathLosses("system@s", 80, 3)))
+    assert text(DatapathLosses("system@s", 0, 0)) is None
+    assert "reached: up to 40 packets" in str(text())
 
 
 def test_each_rule_is_on_the_page(project: Path) -> None:

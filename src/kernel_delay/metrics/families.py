@@ -130,7 +130,8 @@ LOST_PACKETS = Family(
 FLOW_LIMIT_HITS = Family(
     "kernel_delay_flow_limit_hits",
     "counter",
-    "Packets that got no flow in the datapath, as the flow limit was reached.",
+    "Packets that got no flow, as the flow limit was reached, and batches of flows that were"
+    " checked meanwhile.",
 )
 FLOWS = Family("kernel_delay_flows", "gauge", "Flows in a datapath.", ("datapath",))
 FLOW_LIMIT = Family(

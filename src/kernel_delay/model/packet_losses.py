@@ -32,12 +32,15 @@ class DatapathLosses(Struct, frozen=True):
         missed: Packets without a flow.
         lost: Those of them that did not reach Open vSwitch's upcall code.
         ports: The ports that dropped packets.
+        without_flow: Packets that were forwarded, but no flow could be made. None: it is not
+            counted (the kernel's datapath).
     """
 
     name: str
     missed: int
     lost: int
     ports: tuple[PortLosses, ...] = ()
+    without_flow: int | None = None
 
 
 class SocketOverrun(Struct, frozen=True):

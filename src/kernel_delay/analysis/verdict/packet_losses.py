@@ -252,14 +252,15 @@ def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
     deleted = losses.events.get("upcall_flow_limit_kill", 0)
     for each in losses.flow_limits:
         shrank = each.limit_before is not None and each.limit < each.limit_before
-        is_hit = bool(hits or deleted) and each.flows >= FULL_SHARE * each.limit
+        packets, at_most = _without_flow(losses, each, hits)
+        is_hit = bool(packets or deleted) and each.flows >= FULL_SHARE * each.limit
         if not (is_hit or shrank):
             continue
         evidence = {"limit": each.limit, "flows": each.flows, "dump_ns": each.dump_ns}
-        evidence |= {"hits": hits, "deletions_of_all": deleted}
+        evidence |= {"hits": hits, "packets": packets, "deletions_of_all": deleted}
         loss = _Loss(
             FLOW_LIMIT,
-            _limit_sentence(each, hits, is_hit=is_hit),
+            _limit_sentence(each, f"{at_most}{packets:,}" if packets else None, is_hit=is_hit),
             (*_limit_details(each, deleted), *counted_for(sample, losses.asked_ns)),
             "See kernel-delay revalidator; the most is other_config:flow-limit.",
             evidence,
@@ -268,18 +269,32 @@ def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
         yield _finding(sample, loss)
 
 
-def _limit_sentence(each: FlowLimit, hits: int, *, is_hit: bool) -> str:
+def _without_flow(losses: PacketLosses, limit: FlowLimit, hits: int) -> tuple[int, str]:
+    """How many packets got no flow, and "up to " where that is not known exactly.
+
+    Revalidators count a hit for each batch of flows that they check meanwhile, also without
+    packets (ofproto/ofproto-dpif-upcall.c:revalidate(), Open vSwitch 2.17 to 4.0).
+    """
+    datapath = next((each for each in losses.datapaths if each.name == limit.datapath), None)
+    if datapath is None:
+        return hits, "up to "
+    if datapath.without_flow is not None:
+        return datapath.without_flow if hits else 0, ""
+    return min(hits, max(0, datapath.missed - datapath.lost)), "up to "
+
+
+def _limit_sentence(each: FlowLimit, packets: str | None, *, is_hit: bool) -> str:
     limit = f"the flow limit of {each.datapath}, {each.limit:,},"
     if not is_hit:
         return f"{limit} shrank from {each.limit_before:,}; {each.flows:,} flows are there."
-    if not hits:
+    if packets is None:
         return f"{limit} is exceeded twice over: {each.flows:,} flows."
-    return f"{limit} was reached: {hits:,} packets got no flow, and the next ones miss again."
+    return f"{limit} was reached: {packets} packets got no flow, and the next ones miss again."
 
 
 def _limit_details(each: FlowLimit, deleted: int) -> Iterator[str]:
     if deleted:
-        yield f"The revalidators deleted all flows {deleted:,} times."
+        yield "Above twice the limit, revalidators delete any flow."
     if each.dump_ns > SLOW_DUMP_NS:
         yield f"The last dump of flows took {length(each.dump_ns)}; above 1.3 s the limit shrinks."
     elif each.limit_before is not None and each.limit < each.limit_before:

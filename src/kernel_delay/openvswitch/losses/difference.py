@@ -55,15 +55,18 @@ def own_losses(found: PacketLosses, began: Answers, ended: Answers) -> PacketLos
     limits = {each.datapath: each.limit for each in parse_limits(began.texts[UPCALLS])}
     had, has = (parse_events(answers.texts[COVERAGE]) for answers in (began, ended))
     events = {name: count for name, total in has.items() if (count := total - had.get(name, 0)) > 0}
-    # What it calls lost includes packets that it forwarded, and made no flow of as there are too
-    # many (lib/dpif-netdev.c:handle_packet_upcall(), Open vSwitch 2.17 to 4.0).
+    # What it calls lost includes packets that it forwarded, but could make no flow of
+    # (lib/dpif-netdev.c:handle_packet_upcall(), ENOSPC, Open vSwitch 2.17 to 4.0).
     dropped = sum(events.get(name, 0) for name in UPCALL_DROPS)
     userspace = _datapaths(_userspace(began), _userspace(ended))
     return structs.replace(
         found,
         datapaths=(
             *found.datapaths,
-            *(structs.replace(each, lost=dropped) for each in userspace),
+            *(
+                structs.replace(each, lost=dropped, without_flow=max(0, each.lost - dropped))
+                for each in userspace
+            ),
         ),
         flow_limits=tuple(
             structs.replace(each, limit_before=limits.get(each.datapath))
