@@ -58,6 +58,9 @@ def _build(suite: Suite, prefix: Path, options: tuple[str, ...]) -> None:
     shutil.rmtree(work, ignore_errors=True)
     suite.unpack(work, PACKAGE)
     source = work / "usr" / "src" / "openvswitch"
+    archive = source / "openvswitch.tar.gz"  # Debian 12 has the source in there
+    if archive.exists():
+        subprocess.run(["tar", "--extract", f"--file={archive}", "-C", source.parent], check=True)
     log = prefix.with_name(prefix.name + ".log")
     print(f"Building Open vSwitch {prefix.name} (a minute or two)", file=sys.stderr)
     with open(log, "wb") as output:
