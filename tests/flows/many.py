@@ -109,10 +109,11 @@ def _rows(ovs: Instance, folder: Path, names: tuple[str, ...], flows: int) -> It
         left = kept["insert"] - kept["delete"]
         yield Row("the same", "flows, made and not deleted", left, there, "upcall/show")
         purged = sum(each.change == "delete" and each.reason == "purge" for each in changes)
-        yield Row("revalidator/purge", "flows, purge", purged, there, "upcall/show before")
-    for name in names:
-        lost = kernel_delay.open_recording(folder / f"{name}.kdr").trailer.lost
-        yield Row("all of it", f"{name}, lost", sum(lost.values()), 0, "nothing is missing above")
+        lost = sum(kernel_delay.open_recording(folder / "flows.kdr").trailer.lost.values())
+        said = f"flows, purge ({purged:,}) and said to be lost"
+        yield Row("revalidator/purge", said, purged + lost, there, "upcall/show before")
+    lost = sum(kernel_delay.open_recording(folder / "revalidator.kdr").trailer.lost.values())
+    yield Row("all of it", "revalidator, said to be lost", lost, 0, "nothing is missing above")
 
 
 def _limited(ovs: Instance, folder: Path) -> Iterator[Row]:
