@@ -264,10 +264,12 @@ def test_new_flow_waits_for_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ruled.release(9.9)) == []
     known[new.ufid, new.pmd_id] = ("table=0",)
     assert list(ruled.release(10.0)) == [structs.replace(new, rules=("table=0",)), late]
-    assert asked == [(new.ufid, new.pmd_id)] * 2
+    assert asked == [(new.ufid, new.pmd_id)]
     # What has its rules at once, or needs none, does not wait.
-    ruled.hold([new, late])
-    assert list(ruled.release(0.0)) == [structs.replace(new, rules=("table=0",)), late]
+    modified = structs.replace(new, change="modify")
+    ruled.hold([modified, late])
+    assert list(ruled.release(0.0)) == [structs.replace(modified, rules=("table=0",)), late]
+    assert asked == [(new.ufid, new.pmd_id)] * 2
 
 
 def test_the_json_has_the_match_in_words() -> None:

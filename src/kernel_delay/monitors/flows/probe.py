@@ -162,26 +162,27 @@ class _Ruled:
         self._held: deque[tuple[float, FlowEvent]] = deque()
 
     def hold(self, events: Sequence[FlowEvent]) -> None:
-        """Take events, with the rules that are known already."""
+        """Take events; modified flows have their rules already."""
         now = time.monotonic()
-        self._held += ((now, each) for each in self._with_rules(events))
+        self._held += ((now, each) for each in self._with_rules(events, "modify"))
 
     def release(self, until: float) -> Iterator[FlowEvent]:
         """Yield those before the first that waits, or that were taken until then.
 
-        What has waited in vain is asked for again. `until` is a time.monotonic().
+        What has waited is asked for then. `until` is a time.monotonic().
         """
         ready: list[FlowEvent] = []
         while self._held and (self._held[0][0] <= until or not _waits(self._held[0][1])):
             ready.append(self._held.popleft()[1])
         for events in batches(iter(ready), MOST_FLOWS):
-            yield from self._with_rules(events)
+            yield from self._with_rules(events, *WITH_RULES)
 
-    def _with_rules(self, events: Sequence[FlowEvent]) -> Iterator[FlowEvent]:
-        there = [(each.ufid, each.pmd_id) for each in events if _waits(each)]
+    def _with_rules(self, events: Sequence[FlowEvent], *changes: FlowChange) -> Iterator[FlowEvent]:
+        asked = [each for each in events if _waits(each) and each.change in changes]
+        there = [(each.ufid, each.pmd_id) for each in asked]
         rules = self._detrace.rules(there) if there else {}
         for each in events:
-            found = rules.get((each.ufid, each.pmd_id), ()) if _waits(each) else ()
+            found = rules.get((each.ufid, each.pmd_id), ()) if each in asked else ()
             yield replace(each, rules=found) if found else each
 
 
