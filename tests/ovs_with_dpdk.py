@@ -33,7 +33,9 @@ def running(binaries: Binaries) -> Iterator[Instance]:
         link = Path(folder) / "ovs-vswitchd"
         link.symlink_to(root / PROGRAM)
         programs = replace(binaries, ovs_vswitchd=link)
-        with Instance(programs, environment=library_path(root)) as ovs:
+        # DPDK's own files, which are of one process: others may run meanwhile.
+        environment = library_path(root) | {"RUNTIME_DIRECTORY": folder}
+        with Instance(programs, environment=environment) as ovs:
             ovs.vsctl(
                 *("set", "Open_vSwitch", ".", "other_config:dpdk-init=true"),
                 f'other_config:dpdk-extra="{options}"',
