@@ -162,7 +162,7 @@ def test_a_flow_limit_that_is_reached_is_found(bridge: Instance) -> None:
     most, missing = min(count, datapath.missed - datapath.lost), datapath.without_flow
     said = f"up to {most} packets got no flow" if missing is None else f"{missing} packets got no"
     assert (most if missing is None else missing) > 0
-    assert f"{limit.datapath}, 5, was reached: {said}" in finding.text
+    assert f"{limit.datapath} reached its flow limit: {said}" in finding.text
 
 
 def flow_limit(ovs: Instance) -> int:
@@ -191,7 +191,7 @@ def test_a_flow_limit_that_shrank_is_a_remark(bridge: Instance) -> None:
     assert limit.limit_before is not None
     assert limit.limit < limit.limit_before
     finding = found(sample, "flow_limit")
-    assert f"{limit.limit:,}, shrank from {limit.limit_before:,}" in finding.text
+    assert f"shrank from {limit.limit_before:,} to {limit.limit:,}" in finding.text
     assert finding.remark
 
 

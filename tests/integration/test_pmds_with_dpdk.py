@@ -75,7 +75,11 @@ def test_counts_of_a_dpdk_port_are_open_vswitchs(dpdk_ovs: Instance) -> None:
     assert [each.port for each in stats.rx_queues] == ["p0", "p1"]
     (thread,) = (each for each in sample.threads if each.pmd is not None)
     assert spins_by_design(sample, thread)
-    assert losses_of(sample).unread == ()
+    (datapath,) = losses_of(sample).datapaths
+    assert datapath.without_flow is not None
+    (missed,) = (each for each in sample.verdict if each.rule == "flow_limit")
+    assert missed.evidence["packets"] == datapath.without_flow > 0
+    assert f"made no flow of {datapath.without_flow:,} packets" in missed.text
     # It uses all of its CPU by design: its own code is no finding.
     assert not any(each.rule == "user_work" for each in sample.verdict)
 

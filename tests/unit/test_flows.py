@@ -203,7 +203,7 @@ def test_a_new_flow_has_its_rules_below_it() -> None:
     counts = "duration=2s, n_packets=5, n_bytes=530, n_offload_packets=0, n_offload_bytes=0"
     rules = (
         f"cookie=0x5, {counts}, hard_timeout=1, priority=1,in_port=1,actions=resubmit(,8),\x1b[2J",
-        f"table_id=8, {counts}, priority=0,actions=ct(commit,nat(src),exec(move:a->b,drop)),drop",
+        f"table_id=8, {counts}, actions=ct(commit,nat(src),exec(move:a->b,drop)),drop",
         "anything else",
     )
     answer = "\n".join(("UFID was not found for system@ovs-system", *rules))
@@ -213,11 +213,26 @@ def test_a_new_flow_has_its_rules_below_it() -> None:
         "     0. in_port=1, priority 1, cookie 0x5",
         "        resubmit(,8)",
         "        \\x1b[2J",
-        "     8. priority 0",
+        "     8. priority 32768",
         "        ct(commit,nat(src),exec(move:a->b,drop))",
         "        drop",
         "    anything else",
     ]
+
+
+def test_rules_that_are_surely_newer_are_counted() -> None:
+    rules = ["duration=0s, n_packets=1, actions=drop", "cookie=0x1, duration=1s, n_packets=0,"]
+    assert detrace.count_newer(rules, 0.9) == 0
+    assert detrace.count_newer(rules, 1.6) == 1
+    assert detrace.count_newer([*rules, "br0"], 2.0) == 2
+
+
+def test_what_is_left_out_of_rules_is_said() -> None:
+    long = "a" * (detrace.LONGEST_RULE + 7)
+    found = rules_in("\n".join([long, *["b"] * detrace.MOST_RULES]))
+    assert found[0] == f"{long[:-7]}… (7 characters more)"
+    assert found[1] == "b"
+    assert (len(found), found[-1]) == (detrace.MOST_RULES + 1, "1 more rules")
 
 
 @pytest.mark.parametrize(

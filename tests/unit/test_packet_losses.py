@@ -22,6 +22,7 @@ from kernel_delay.model import (
     Finding,
     FlowLimit,
     PacketLosses,
+    PmdStats,
     PortLosses,
     PortOverrun,
     Sample,
@@ -469,28 +470,63 @@ def test_a_limit_that_shrank_is_a_remark_until_it_is_reached() -> None:
 
     shrank = finding("flow_limit", sample_of(limit(900, 0)))
     assert shrank.remark
-    assert "The last dump of flows took 2,300.0 ms; above 1.3 s the limit shrinks." in shrank.text
+    assert shrank.details == (
+        "The limit is 1,000 now, for 900 flows; the last dump of all took 2,300.0 ms.",
+        "The limit shrinks if a dump takes longer than 1.3 s, or is set.",
+    )
     assert not finding("flow_limit", sample_of(limit(1000, 5))).remark
 
 
 def test_hits_of_revalidators_are_no_packets() -> None:
     """They count one for each batch of flows that they check at the limit."""
 
-    def text(*datapaths: DatapathLosses) -> str | None:
-        limits = tuple(FlowLimit(each.name, 1000, 1000, 1000, 0) for each in datapaths)
-        limits = limits or (FlowLimit("system@ovs-system", 1000, 1000, 1000, 0),)
-        events = {"upcall_flow_limit_hit": 40}
-        found = PacketLosses(datapaths=datapaths, flow_limits=limits, events=events)
-        verdict = judge(sample_of(found)).verdict
-        return next((each.sentence for each in verdict if each.rule == "flow_limit"), None)
-
-    assert "reached: 7 packets got no" in str(text(DatapathLosses("netdev@n", 0, 0, (), 7)))
-    assert text(DatapathLosses("netdev@n", 0, 0, (), 0)) is None
+    assert "reached its flow limit: 7 packets got no" in of_limit(
+        DatapathLosses("netdev@n", 0, 0, (), 7), hits=40
+    )
+    assert of_limit(DatapathLosses("netdev@n", 0, 0, (), 0), hits=40) == ""
     # Of the kernel's datapath it can be no more than what came.
-    assert "reached: up to 5 packets" in str(text(DatapathLosses("system@s", 8, 3)))
-    assert "reached: up to 40 packets" in str(text(DatapathLosses("system@s", 80, 3)))
-    assert text(DatapathLosses("system@s", 0, 0)) is None
-    assert "reached: up to 40 packets" in str(text())
+    assert "limit: up to 5 packets" in of_limit(DatapathLosses("system@s", 8, 3), hits=40)
+    assert "limit: up to 40 packets" in of_limit(DatapathLosses("system@s", 80, 3), hits=40)
+    assert of_limit(DatapathLosses("system@s", 0, 0), hits=40) == ""
+
+
+def of_limit(
+    datapath: DatapathLosses, *, flows: int = 1000, hits: int = 0, deleted: int = 0
+) -> str:
+    """What is said of its flow limit, 1,000."""
+    limits = (FlowLimit(datapath.name, flows, 1000, 1000, 0),)
+    events = {"upcall_flow_limit_hit": hits, "upcall_flow_limit_kill": deleted}
+    found = PacketLosses(datapaths=(datapath,), flow_limits=limits, events=events)
+    verdict = judge(sample_of(found)).verdict
+    return next((each.sentence for each in verdict if each.rule == "flow_limit"), "")
+
+
+def test_limit_was_reached_though_flows_are_gone_since() -> None:
+    """At the limit flows that were idle for 100 ms go; above twice the limit any go."""
+    netdev = DatapathLosses("netdev@n", 0, 0, (), 7)
+    assert "reached its flow limit: 7 packets" in of_limit(netdev, flows=10, hits=40)
+    assert "more than twice as many flows as its limit" in of_limit(
+        replace(netdev, without_flow=0), deleted=3
+    )
+    # Threads hand over their counts late.
+    assert "reached its flow limit: 7 packets" in of_limit(netdev, flows=950)
+
+
+def test_packets_without_flow_below_the_limit_are_said() -> None:
+    netdev = DatapathLosses("netdev@n", 0, 0, (), 30)
+    assert of_limit(netdev, flows=10) == (
+        "netdev@n made no flow of 30 packets: the next ones miss again."
+    )
+    limits = (FlowLimit("netdev@n", 10, 1000, 1000, 0),)
+    losses = PacketLosses(datapaths=(netdev,), flow_limits=limits)
+    pmd = replace(
+        timed_thread(6, "pmd-c01/id:6"),
+        pmd=PmdStats(1, iterations=1, busy_iterations=1, packets=3000, upcalls=0, lost_upcalls=30),
+    )
+    assert not finding("flow_limit", sample_of(losses, pmd)).remark
+    fewer = replace(losses, datapaths=(replace(netdev, without_flow=29),))
+    assert finding("flow_limit", sample_of(fewer, pmd)).remark
+    assert finding("flow_limit", sample_of(losses)).remark
 
 
 def test_each_rule_is_on_the_page(project: Path) -> None:

@@ -4,7 +4,7 @@ Open vSwitch has it since 3.4 (ofproto/ofproto-dpif-upcall.c:upcall_unixctl_ofpr
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kernel_delay.openvswitch.unixctl import Command, Unixctl
 
@@ -14,10 +14,11 @@ ANSWERS_WITHIN_S = 0.5
 MOST_FLOWS = 20
 """That are asked for at once: the main thread answers each."""
 
-MOST_RULES = 200
+MOST_RULES = 1000
 """Of a flow: OVN makes some 50 to pass one switch."""
 
-LONGEST_RULE = 1000
+LONGEST_RULE = 1 << 14
+"""Of those of a load balancer with hundreds of servers too."""
 
 NOT_PMD = 1 << 31
 """From here on a number is no PMD thread's: NON_PMD_CORE_ID in lib/dpif-netdev.h, PMD_ID_NULL."""
@@ -50,12 +51,29 @@ class Detrace:
 
 
 def rules_in(text: str) -> tuple[str, ...]:
-    """Return the rules that an answer has, a line each."""
-    lines = (line.strip()[:LONGEST_RULE] for line in text.splitlines())
-    return tuple(line for line in lines if line and not line.startswith(_NO_RULES))[:MOST_RULES]
+    """Return the rules that an answer has, a line each; what is left out is said in one too."""
+    lines = (line.strip() for line in text.splitlines())
+    found = [_cut(line) for line in lines if line and not line.startswith(_NO_RULES)]
+    more = [f"{len(found) - MOST_RULES:,} more rules"] if len(found) > MOST_RULES else []
+    return (*found[:MOST_RULES], *more)
+
+
+def _cut(line: str) -> str:
+    left_out = len(line) - LONGEST_RULE
+    return f"{line[:LONGEST_RULE]}… ({left_out:,} characters more)" if left_out > 0 else line
+
+
+_DURATION = re.compile(r"\bduration=(\d+)s, n_packets=")
+
+
+def count_newer(rules: Iterable[str], age_s: float) -> int:
+    """Count rules that are certainly younger: their ages are printed in whole seconds."""
+    ages = (int(found[1]) for rule in rules if (found := _DURATION.search(rule)))
+    return sum(age + 1 <= age_s for age in ages)
 
 
 # ofproto/ofproto.c:flow_stats_ds(): counters and time-outs stand between these.
+_DEFAULT_PRIORITY = 32768  # OFP_DEFAULT_PRIORITY, which match_format() leaves out
 _RULE = re.compile(
     r"(?:cookie=(?P<cookie>0x[0-9a-f]+), )?(?:table_id=(?P<table>\d+), )?"
     r".*?(?:priority=(?P<priority>\d+),?)?(?P<match>[^ ]*?),?actions=(?P<actions>.*)"
@@ -71,7 +89,7 @@ def trace_lines(rule: str) -> Iterator[str]:
     cookie = f", cookie {found['cookie']}" if found["cookie"] else ""
     match = f"{found['match']}, " if found["match"] else ""
     table = int(found["table"] or 0)
-    yield f"{table:2}. {match}priority {found['priority'] or 'not known'}{cookie}"
+    yield f"{table:2}. {match}priority {found['priority'] or _DEFAULT_PRIORITY}{cookie}"
     yield from (f"    {action}" for action in _split(found["actions"]))
 
 

@@ -57,7 +57,9 @@ class Followed(Struct, frozen=True):
         if functions.stripped:
             file = functions.debug_file()
             has = f", which has {file}," if file else ""
-            packages = "openvswitch-switch-dbgsym (Debian, Ubuntu) or openvswitch-debuginfo"
+            with_dpdk = "-dpdk" if executable.name.endswith("-dpdk") else ""
+            debian = f"openvswitch-switch{with_dpdk}-dbgsym (Debian, Ubuntu)"
+            packages = f"{debian} or openvswitch-debuginfo"
             unfetched = f"{functions.unfetched}; " if functions.unfetched else ""
             advice = f"{unfetched}install {packages}{has} or "
         return f"{advice}use '{self.otherwise_netdev if is_netdev else self.otherwise}'"

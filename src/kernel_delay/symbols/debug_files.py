@@ -9,6 +9,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -22,8 +23,11 @@ DEBUG_DIRECTORY = "/usr/lib/debug"
 DEBUGINFOD_URLS = "DEBUGINFOD_URLS"
 DEBUGINFOD_FIND = "debuginfod-find"
 
-FETCH_S = 120
+FETCH_S = 60
 """How long servers are waited for. A debug file of 30 MiB takes some seconds."""
+
+# PATH_MAX of include/uapi/linux/limits.h (6.18).
+_LONGEST_PATH = 4096
 
 BLOCK = 1 << 20
 
@@ -80,19 +84,22 @@ def fetch_debug_files(build_id: bytes, root: Root, bounds: Bounds) -> DebugFiles
 
     Raises UnavailableError, which says why there is none.
     """
-    path = _fetch(build_id)
+    path, unfetched = _fetch(build_id)
+    if not path:
+        raise UnavailableError(unfetched)
     file = root.open(path)
     if file is None:
         raise UnavailableError(f"can't open {path}, which debuginfod fetched")
     debug = read_elf(file.fd) if bounds.may_read(file.fd, path) else None
     if debug is None or debug.build_id != build_id:
         os.close(file.fd)
-        raise UnavailableError(f"{path}, which debuginfod fetched, is of another program")
+        raise UnavailableError(f"{path}, which debuginfod fetched, is not its debug file")
     return DebugFiles(path, file.fd, None, None, file.copied)
 
 
-def _fetch(build_id: bytes) -> str:
-    """Return where debuginfod-find has put it."""
+@cache
+def _fetch(build_id: bytes) -> tuple[str, str]:
+    """Return where debuginfod-find has put it, or "" and why not: asked once for each file."""
     import subprocess
 
     command = [DEBUGINFOD_FIND, "debuginfo", build_id.hex()]
@@ -101,17 +108,20 @@ def _fetch(build_id: bytes) -> str:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=FETCH_S, check=False
         )
     except FileNotFoundError:
-        raise UnavailableError(
+        return "", (
             f"{DEBUGINFOD_URLS} is set, but {DEBUGINFOD_FIND} is not installed"
             " (package elfutils-debuginfod-client, of Debian and Ubuntu debuginfod)"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise UnavailableError(f"debuginfod did not answer within {FETCH_S} s") from None
-    if done.returncode != 0:
+        )
+    except (subprocess.TimeoutExpired, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"no answer within {FETCH_S} s"
+        return "", f"debuginfod has no debug file ({reason})"
+    path = done.stdout.strip()
+    if done.returncode != 0 or not 0 < len(path) < _LONGEST_PATH:
         # "Server query failed: No such file or directory"
-        reason = done.stderr.decode(errors="backslashreplace").strip().rpartition(": ")[2]
-        raise UnavailableError(f"debuginfod has no debug file ({reason or 'it does not say why'})")
-    return os.fsdecode(done.stdout.strip())
+        said = done.stderr[-_LONGEST_PATH:].decode(errors="backslashreplace").strip()
+        reason = said.rpartition(": ")[2] or "it does not say why"
+        return "", f"debuginfod has no debug file ({reason})"
+    return os.fsdecode(path), ""
 
 
 def _candidates(elf: Elf, path: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.openvswitch.functions import MAIN_LOOP
 from kernel_delay.probes.objects import file_object
 from kernel_delay.probes.user import UPROBE_PMU
+from kernel_delay.symbols import debug_files
 from kernel_delay.symbols.debug_files import DEBUGINFOD_FIND, DEBUGINFOD_URLS
 from kernel_delay.symbols.functions import Functions
 from lab.binaries import Binaries
@@ -39,6 +40,12 @@ def serves(port: int) -> bool:
     except URLError:
         return False
     return f'\nscanned_files_total{{source="file"}} {FILES}\n' in metrics
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_yet() -> None:
+    """As in a new process."""
+    debug_files._fetch.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -158,14 +165,32 @@ def test_missing_client_is_said(
     assert unfetched.startswith("DEBUGINFOD_URLS is set, but debuginfod-find is not installed")
 
 
-def test_another_program_s_debug_file_is_not_used(
-    workload: Workload, stripped_workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("script", "unfetched"),
+    [
+        ("echo {other}", "{other}, which debuginfod fetched, is not its debug file"),
+        ("echo /etc/passwd", "/etc/passwd, which debuginfod fetched, is not its debug file"),
+        ("true", "debuginfod has no debug file (it does not say why)"),
+        ("head -c 100000 /dev/zero", "debuginfod has no debug file (it does not say why)"),
+        ("echo a: b >&2; exit 1", "debuginfod has no debug file (b)"),
+    ],
+)
+def test_another_file_is_not_used_and_nobody_is_asked_twice(
+    script: str,
+    unfetched: str,
+    workload: Workload,
+    stripped_workload: Workload,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    program = tmp_path / DEBUGINFOD_FIND
-    program.write_text(f"#!/bin/sh\necho {workload.library}\n")
+    program, asked = tmp_path / DEBUGINFOD_FIND, tmp_path / "asked"
+    other = workload.library
+    program.write_text(f"#!/bin/sh\necho >>{asked}\n{script.format(other=other)}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv(DEBUGINFOD_URLS, "http://localhost:1/")
-    found = Functions.open(str(stripped_workload.executable))
-    assert found.stripped
-    assert found.unfetched == f"{workload.library}, which debuginfod fetched, is of another program"
+    for _ in range(2):
+        found = Functions.open(str(stripped_workload.executable))
+        assert found.stripped
+        assert found.unfetched == unfetched.format(other=other)
+    assert asked.read_text() == "\n"

@@ -32,9 +32,8 @@ PACKETS_A_DROP = 1000
 # A table is full when so much of it is used: entries go meanwhile.
 FULL_SHARE = 0.95
 
-# ofproto/ofproto-dpif-upcall.c:udpif_revalidator(), Open vSwitch 2.17 to 4.0: a dump that takes
-# longer lowers the limit.
-SLOW_DUMP_NS = 1_300_000_000
+# Single packets get no flow while one is made. Of PMD threads' one in so many is a finding.
+MISSES_OF_PACKETS = 100
 
 # Of the name of a datapath in user space.
 USERSPACE = "netdev@"
@@ -249,24 +248,47 @@ def _say_conntrack(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
 
 def _say_limits(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:
     hits = losses.events.get("upcall_flow_limit_hit", 0)
-    deleted = losses.events.get("upcall_flow_limit_kill", 0)
     for each in losses.flow_limits:
+        is_full = each.flows >= FULL_SHARE * each.limit
+        # Flows that were idle for 100 ms are gone soon: one datapath need not be full any more.
+        # Of several it is not known which was.
+        is_known = is_full or len(losses.flow_limits) == 1
+        deleted = losses.events.get("upcall_flow_limit_kill", 0) if is_known else 0
+        packets, at_most = _without_flow(losses, each, hits if is_known else 0)
         shrank = each.limit_before is not None and each.limit < each.limit_before
-        packets, at_most = _without_flow(losses, each, hits)
-        is_hit = bool(packets or deleted) and each.flows >= FULL_SHARE * each.limit
-        if not (is_hit or shrank):
+        remark = False
+        advice = "See kernel-delay revalidator; the most is other_config:flow-limit."
+        details = [*_limit_details(each, shrank=shrank)]
+        if packets and (hits or is_full):
+            missed = f"{at_most}{packets:,} packets got no flow, and the next ones miss again"
+            sentence = f"{each.datapath} reached its flow limit: {missed}."
+        elif deleted:
+            what = "more than twice as many flows as its limit: flows in use were deleted"
+            sentence = f"{each.datapath} had {what}."
+        elif packets:
+            sentence = (
+                f"{each.datapath} made no flow of {packets:,} packets: the next ones miss again."
+            )
+            details.append("Open vSwitch did not count the limit as reached.")
+            advice = "See ovs-appctl coverage/show, and upcall/show."
+            remark = packets * MISSES_OF_PACKETS < _received(sample) or not _received(sample)
+        elif shrank:
+            sizes = f"from {each.limit_before:,} to {each.limit:,}"
+            sentence, remark = f"the flow limit of {each.datapath} shrank {sizes}.", True
+        else:
             continue
+        if deleted and packets:
+            details.append("Above twice the limit, revalidators delete any flow.")
         evidence = {"limit": each.limit, "flows": each.flows, "dump_ns": each.dump_ns}
         evidence |= {"hits": hits, "packets": packets, "deletions_of_all": deleted}
-        loss = _Loss(
-            FLOW_LIMIT,
-            _limit_sentence(each, f"{at_most}{packets:,}" if packets else None, is_hit=is_hit),
-            (*_limit_details(each, deleted), *counted_for(sample, losses.asked_ns)),
-            "See kernel-delay revalidator; the most is other_config:flow-limit.",
-            evidence,
-            remark=not is_hit,
-        )
+        details += counted_for(sample, losses.asked_ns)
+        loss = _Loss(FLOW_LIMIT, sentence, tuple(details), advice, evidence, remark=remark)
         yield _finding(sample, loss)
+
+
+def _received(sample: Sample) -> int:
+    """How many packets PMD threads received; 0 where others receive."""
+    return sum(thread.pmd.packets for thread in sample.threads if thread.pmd)
 
 
 def _without_flow(losses: PacketLosses, limit: FlowLimit, hits: int) -> tuple[int, str]:
@@ -279,26 +301,15 @@ def _without_flow(losses: PacketLosses, limit: FlowLimit, hits: int) -> tuple[in
     if datapath is None:
         return hits, "up to "
     if datapath.without_flow is not None:
-        return datapath.without_flow if hits else 0, ""
+        return datapath.without_flow, ""
     return min(hits, max(0, datapath.missed - datapath.lost)), "up to "
 
 
-def _limit_sentence(each: FlowLimit, packets: str | None, *, is_hit: bool) -> str:
-    limit = f"the flow limit of {each.datapath}, {each.limit:,},"
-    if not is_hit:
-        return f"{limit} shrank from {each.limit_before:,}; {each.flows:,} flows are there."
-    if packets is None:
-        return f"{limit} is exceeded twice over: {each.flows:,} flows."
-    return f"{limit} was reached: {packets} packets got no flow, and the next ones miss again."
-
-
-def _limit_details(each: FlowLimit, deleted: int) -> Iterator[str]:
-    if deleted:
-        yield "Above twice the limit, revalidators delete any flow."
-    if each.dump_ns > SLOW_DUMP_NS:
-        yield f"The last dump of flows took {length(each.dump_ns)}; above 1.3 s the limit shrinks."
-    elif each.limit_before is not None and each.limit < each.limit_before:
-        yield f"It was {each.limit_before:,}; a dump of flows above 1.3 s lowers it."
+def _limit_details(each: FlowLimit, *, shrank: bool) -> Iterator[str]:
+    dump = f"the last dump of all took {length(each.dump_ns)}"
+    yield f"The limit is {each.limit:,} now, for {each.flows:,} flows; {dump}."
+    if shrank:
+        yield "The limit shrinks if a dump takes longer than 1.3 s, or is set."
 
 
 def _say_ports(sample: Sample, losses: PacketLosses) -> Iterator[Finding]:

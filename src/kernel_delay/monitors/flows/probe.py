@@ -14,7 +14,7 @@ from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
 from kernel_delay.monitors.monitor import batches
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.detrace import MOST_FLOWS, Detrace
+from kernel_delay.openvswitch.detrace import MOST_FLOWS, Detrace, count_newer
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
 from kernel_delay.openvswitch.installed import Version, find_version, has_kernel_datapath
@@ -94,10 +94,12 @@ class FlowProbes(Probes):
             self.notes.append("this Open vSwitch has no ofproto/detrace: flows have no rules")
             return None
         try:
-            return Detrace(self._pid)
+            detrace = Detrace(self._pid)
         except UnavailableError as error:
             self.notes.append(f"flows have no rules: {error}")
             return None
+        self.notes.append(f"rules of a new flow are those that it has after {RULES_WITHIN_S:g} s")
+        return detrace
 
     def _open(self) -> OvsPrograms:
         return OvsPrograms("flows", self._pid, self._plan.ring_bytes)
@@ -183,7 +185,14 @@ class _Ruled:
         rules = self._detrace.rules(there) if there else {}
         for each in events:
             found = rules.get((each.ufid, each.pmd_id), ()) if each in asked else ()
-            yield replace(each, rules=found) if found else each
+            yield replace(each, rules=(*found, *_newer(each, found))) if found else each
+
+
+def _newer(event: FlowEvent, rules: Sequence[str]) -> Iterator[str]:
+    """Say how many of its rules a new flow cannot have been made of."""
+    age_s = (time.monotonic_ns() - event.created_ns) / 1e9
+    if event.change == "insert" and (newer := count_newer(rules, age_s)):
+        yield f"{newer:,} of these rules came after the flow"
 
 
 def _waits(event: FlowEvent) -> bool:

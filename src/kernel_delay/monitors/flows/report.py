@@ -98,8 +98,8 @@ class CutEvents:
         self._count = self._longest = 0
 
     def take(self, event: FlowEvent) -> None:
-        """Count it if it is one."""
-        if event.is_cut:
+        """Count it if it is one; a key that is hidden was captured."""
+        if event.is_cut and event.key:
             self._count += 1
             self._longest = max(self._longest, event.key_len, event.mask_len)
 
