@@ -185,7 +185,8 @@ class _Ruled:
         rules = self._detrace.rules(there) if there else {}
         for each in events:
             found = rules.get((each.ufid, each.pmd_id), ()) if each in asked else ()
-            yield replace(each, rules=(*found, *_newer(each, found))) if found else each
+            remark = tuple(_newer(each, found))
+            yield replace(each, rules=found + remark) if found else each
 
 
 def _newer(event: FlowEvent, rules: Sequence[str]) -> Iterator[str]:
