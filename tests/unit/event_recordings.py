@@ -46,7 +46,14 @@ OPERATIONS = [
     ),
 ]
 
-LOST = {"recv_upcall": 2, "loop_events": 1, "rounds": 3, "flow_results": 4, "operations": 5}
+LOST = {
+    "recv_upcall": 2,
+    "loop_events": 1,
+    "rounds": 3,
+    "flow_results": 4,
+    "flow_events": 6,
+    "operations": 5,
+}
 
 
 def _upcalls(writer: RecordingWriter) -> None:

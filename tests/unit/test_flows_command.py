@@ -8,6 +8,7 @@ from msgspec import structs
 
 from kernel_delay.cli import main
 from kernel_delay.monitors.flows.events import FlowEvent, FlowEvents
+from kernel_delay.recording.redaction import redacted
 from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import header
 from tests.unit.test_flows import DELETED
@@ -71,6 +72,12 @@ def test_what_was_cut_is_reported_with_what_it_takes(
     assert main(["report", str(path), "--json"]) == 0
     assert capsys.readouterr().err == f"kernel-delay: {reported}"
     assert main(["report", str(path), "-l", "in_port(77)"]) == 0
+    assert "takes all" not in capsys.readouterr().out
+    # A key that was hidden was captured.
+    with RecordingWriter(tmp_path / "hidden.kdr", header("flows")) as writer:
+        writer.events(redacted(FlowEvents((whole,), 0)))
+        writer.finish("interrupt", {})
+    assert main(["report", str(tmp_path / "hidden.kdr")]) == 0
     assert "takes all" not in capsys.readouterr().out
 
 

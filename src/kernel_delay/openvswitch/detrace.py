@@ -4,7 +4,7 @@ Open vSwitch has it since 3.4 (ofproto/ofproto-dpif-upcall.c:upcall_unixctl_ofpr
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernel_delay.openvswitch.unixctl import Command, Unixctl
 
@@ -70,38 +70,6 @@ def count_newer(rules: Iterable[str], age_s: float) -> int:
     """Count rules that are certainly younger: their ages are printed in whole seconds."""
     ages = (int(found[1]) for rule in rules if (found := _DURATION.search(rule)))
     return sum(age + 1 <= age_s for age in ages)
-
-
-# ofproto/ofproto.c:flow_stats_ds(): counters and time-outs stand between these.
-_DEFAULT_PRIORITY = 32768  # OFP_DEFAULT_PRIORITY, which match_format() leaves out
-_RULE = re.compile(
-    r"(?:cookie=(?P<cookie>0x[0-9a-f]+), )?(?:table_id=(?P<table>\d+), )?"
-    r".*?(?:priority=(?P<priority>\d+),?)?(?P<match>[^ ]*?),?actions=(?P<actions>.*)"
-)
-
-
-def trace_lines(rule: str) -> Iterator[str]:
-    """Yield the lines that `ofproto/trace` has of a rule, which ovn-detrace(1) reads."""
-    found = _RULE.fullmatch(rule)
-    if found is None:
-        yield rule
-        return
-    cookie = f", cookie {found['cookie']}" if found["cookie"] else ""
-    match = f"{found['match']}, " if found["match"] else ""
-    table = int(found["table"] or 0)
-    yield f"{table:2}. {match}priority {found['priority'] or _DEFAULT_PRIORITY}{cookie}"
-    yield from (f"    {action}" for action in _split(found["actions"]))
-
-
-def _split(actions: str) -> Iterator[str]:
-    """Split at commas outside brackets."""
-    depth = began = 0
-    for at, letter in enumerate(actions):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            yield actions[began:at]
-            began = at + 1
-    yield actions[began:]
 
 
 def _command(flow: Flow) -> Command:

@@ -1,5 +1,6 @@
 """Lines for each event that is asked for, and at the end what they come to; or JSON."""
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,6 @@ from kernel_delay.monitors.flows.events import (
     reason_text,
 )
 from kernel_delay.monitors.monitor import Outputs, Report
-from kernel_delay.openvswitch.detrace import trace_lines
 from kernel_delay.openvswitch.flow_key import FlowFilter
 from kernel_delay.reporters.histogram import bucket_lines
 
@@ -38,6 +38,15 @@ WHY_TOO_EXPENSIVE = (
 )
 MOST_SHOWN = 5
 
+# match_format() leaves this priority out (lib/match.c, Open vSwitch 2.17 to 4.0).
+_DEFAULT_PRIORITY = 32768
+
+# ofproto/ofproto.c:flow_stats_ds(): counters and time-outs stand between these.
+_RULE = re.compile(
+    r"(?:cookie=(?P<cookie>0x[0-9a-f]+), )?(?:table_id=(?P<table>\d+), )?"
+    r".*?(?:priority=(?P<priority>\d+),?)?(?P<match>[^ ]*?),?actions=(?P<actions>.*)"
+)
+
 
 def event_lines(event: FlowEvent, *, match: bool, came_back: bool) -> list[str]:
     """One event, under HEADER; of a deletion and a change also what the flow was used for."""
@@ -54,8 +63,32 @@ def event_lines(event: FlowEvent, *, match: bool, came_back: bool) -> list[str]:
     if match:
         where = f"{printable(event.datapath)}, {printable(event.layer) or 'not in it yet'}"
         lines.append(f"{INDENT}{where}: {match_text(event)}")
-    lines += [f"{INDENT}{printable(line)}" for rule in event.rules for line in trace_lines(rule)]
+    lines += [f"{INDENT}{printable(line)}" for rule in event.rules for line in _trace_lines(rule)]
     return lines
+
+
+def _trace_lines(rule: str) -> Iterator[str]:
+    """Yield the lines that `ofproto/trace` has of a rule, which ovn-detrace(1) reads."""
+    found = _RULE.fullmatch(rule)
+    if found is None:
+        yield rule
+        return
+    cookie = f", cookie {found['cookie']}" if found["cookie"] else ""
+    match = f"{found['match']}, " if found["match"] else ""
+    table = int(found["table"] or 0)
+    yield f"{table:2}. {match}priority {found['priority'] or _DEFAULT_PRIORITY}{cookie}"
+    yield from (f"    {action}" for action in _split(found["actions"]))
+
+
+def _split(actions: str) -> Iterator[str]:
+    """Split at commas outside brackets."""
+    depth = began = 0
+    for at, letter in enumerate(actions):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            yield actions[began:at]
+            began = at + 1
+    yield actions[began:]
 
 
 def json_of(event: FlowEvent, *, came_back: bool) -> Mapping[str, object]:
