@@ -300,6 +300,15 @@ def test_polling_with_packets_is_no_finding() -> None:
     assert judge(sample_of(pmd(6, pmd=PMD))).verdict == ()
 
 
+def test_thread_that_a_pmd_made_does_not_spin_by_design() -> None:
+    """It has its name; glibc makes one to write the log."""
+    sample = sample_of(pmd(6), pmd(9))
+    made = replace(sample.threads[1], name=sample.threads[0].name)
+    sample = replace(sample, threads=(sample.threads[0], made))
+    assert spins_by_design(sample, sample.threads[0])
+    assert not spins_by_design(sample, made)
+
+
 def test_open_vswitch_with_dpdk_may_have_a_name_of_its_own() -> None:
     """Debian's file is called ovs-vswitchd-dpdk, which the kernel cuts."""
     sample = sample_of(pmd(6))

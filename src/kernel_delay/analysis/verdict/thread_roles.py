@@ -15,8 +15,13 @@ _OVS_ROLES = {
 
 
 def ovs_role(sample: Sample, thread: Thread) -> str | None:
-    """What the thread does in an ovs-vswitchd, None in other processes or if not known."""
+    """What the thread does in an ovs-vswitchd, None in other processes or if not known.
+
+    A thread that one of them makes, as glibc does for aio_write(3), has its name and not its role.
+    """
     if sample.target.comm not in OVS_VSWITCHD:
+        return None
+    if any(each.name == thread.name and 0 < each.tid < thread.tid for each in sample.threads):
         return None
     return next(
         (role for prefix, role in _OVS_ROLES.items() if thread.name.startswith(prefix)), None
