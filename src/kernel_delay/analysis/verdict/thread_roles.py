@@ -21,11 +21,14 @@ def ovs_role(sample: Sample, thread: Thread) -> str | None:
     """
     if sample.target.comm not in OVS_VSWITCHD:
         return None
-    if any(each.name == thread.name and 0 < each.tid < thread.tid for each in sample.threads):
-        return None
-    return next(
+    role = next(
         (role for prefix, role in _OVS_ROLES.items() if thread.name.startswith(prefix)), None
     )
+    if role is None:
+        return None
+    # Ended threads that are summed up have no ID.
+    namesakes = (each.tid for each in sample.threads if each.name == thread.name)
+    return None if any(0 < tid < thread.tid for tid in namesakes) else role
 
 
 def spins_by_design(sample: Sample, thread: Thread) -> bool:
