@@ -36,7 +36,7 @@ class PmdStats(Struct, frozen=True, gc=False):
         busy_iterations: Iterations that found packets.
         packets: Packets received.
         upcalls: Packets without a flow. The thread handles their upcalls itself.
-        lost_upcalls: Upcalls that failed, or whose packet was forwarded, but no flow could be made.
+        lost_upcalls: Upcalls that failed or made no flow.
         sleep_ns: Sleep on purpose (`pmd-sleep-max`), in ns.
         busy_share: The share of the thread's cycles in iterations with packets, from 0 to 1.
             Cycles off the CPU count too, sleep on purpose does not. None: ovs-vswitchd does not
