@@ -94,13 +94,15 @@ def test_each_long_round_is_reported_once_with_its_account(start_workload: Start
     samples, totals, seen = asked(workload, RoundPlan(threshold_ns=5 * NS_PER_MS, calls=True))
 
     assert (totals.long, totals.missed, totals.suppressed) == (len(samples), 0, 0)
-    for place, (sample, (inside_ns, outside_ns)) in enumerate(
-        zip(of_work(samples), seen["rounds"], strict=True)
-    ):
-        assert inside_ns <= sample.window.duration_ns <= outside_ns
-        found = assert_accounted(sample)
+    rounds = [(assert_accounted(sample), sample) for sample in of_work(samples)]
+    # Where the end of a poll was missed, it is not known that a round began.
+    assert count - totals.lost.missed_events <= len(rounds) <= count
+    for found, sample in rounds:
+        if sample.lost.missed_events:
+            continue
         # What the rounds before did is not in it.
-        assert calls(found)[known_syscall("read")] == place + 1
+        inside_ns, outside_ns = seen["rounds"][calls(found)[known_syscall("read")] - 1]
+        assert inside_ns <= sample.window.duration_ns <= outside_ns
         assert found.long_poll is not None
         assert found.long_poll.total_ns == sample.window.duration_ns
 
@@ -306,7 +308,8 @@ def test_only_longer_rounds_are_reported_during_the_gap(start_workload: StartWor
     assert lengths == sorted(lengths)
     (reported,) = (each for each in totals.threads if each.tid == workload.pid)
     assert lengths[-1] == reported.longest_ns
-    assert totals.long >= count
+    # Where the end of a poll was missed, it is not known that a round began.
+    assert totals.long >= count - totals.lost.missed_events
     assert totals.suppressed == totals.long - len(samples)
 
 
