@@ -4,7 +4,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
@@ -85,6 +85,10 @@ _TIMES = {
 }
 _SIGNAL_WAITS = frozenset(("rt_sigtimedwait", "rt_sigtimedwait_time64"))
 _OF_ANY_SIGNAL = frozenset(("pause", "rt_sigsuspend"))
+
+# Which calls restart_syscall(2) goes on with after a stop, by a function on the kernel's stack: of
+# fs/select.c and kernel/futex/waitwake.c, 5.14 to 6.18. The arguments are still the call's own.
+_RESTARTED = {"do_restart_poll": "poll", "futex_wait_restart": "futex"}
 
 
 class Call(Struct, frozen=True):
@@ -340,6 +344,14 @@ def with_files(waited: Waited, files: Files, found: Found) -> Waited:
     at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
     holders = tuple(dict.fromkeys((*waited.holders, *at_ends)))
     return Waited(words or None, holders, timeout_ns=waited.timeout_ns)
+
+
+def restarted_call(stack: Iterable[str]) -> str | None:
+    """Return which call restart_syscall(2) goes on with, by the functions of the kernel's stack.
+
+    None: not known, as of sleeps, whose functions the kernel leaves out of stacks (__sched).
+    """
+    return next((_RESTARTED[name] for name in stack if name in _RESTARTED), None)
 
 
 def awaited_futex(call: Call) -> int | None:

@@ -14,6 +14,7 @@ from kernel_delay.errors import KernelDelayError
 from kernel_delay.formatting import NS_PER_S
 from kernel_delay.host.cgroups import read_freezers, read_hierarchy
 from kernel_delay.host.file_locks import lock_owners
+from kernel_delay.host.kernel_names import RESTARTS
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.host.system_state import tracer
 from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread, read_stat
@@ -38,6 +39,7 @@ from kernel_delay.where.calls import (
     Waited,
     arguments_of,
     awaited_futex,
+    restarted_call,
     with_files,
 )
 from kernel_delay.where.files import MOST_NAMED, Files, Found
@@ -145,7 +147,7 @@ class Process:
         except KernelDelayError as error:
             self._remarks[str(error)] = None
             stack = None
-        call = _call(thread, thread.registers)
+        call = self._call(thread, thread.registers)
         # One that was woken waits for the CPU, no longer for what it called for.
         if call is None or thread.task_state == TASK_RUNNING:
             return Looked(thread, stack=stack, python=python)
@@ -164,7 +166,7 @@ class Process:
         """
         if thread.registers is None or thread.task_state == TASK_RUNNING:
             return None
-        call = _call(thread, thread.registers)
+        call = self._call(thread, thread.registers)
         if call is None or self._space is None:
             return None
         return self._gil_wait(thread, call, names, since_before=True)
@@ -185,6 +187,22 @@ class Process:
             return None
         holder = self._python.gil_holder(futex, since_before=since_before)
         return None if holder is None else gil_wait(holder, thread.own_tid, names)
+
+    def _call(self, thread: StandingThread, registers: tuple[int, ...]) -> Call | None:
+        name = self._call_name(thread)
+        if name is None:
+            return None
+        return Call(name, arguments_of(registers, thread.compat), thread.compat)
+
+    def _call_name(self, thread: StandingThread) -> str | None:
+        """The name of its call; of one that goes on after a stop, of that which was stopped."""
+        if thread.syscall is None:
+            return None
+        name = syscall(thread.syscall, thread.compat).name or f"system call {thread.syscall}"
+        if name not in RESTARTS or thread.compat:
+            return name
+        frames = self._kernel.frames(_return_addresses(thread.kernel))
+        return restarted_call([frame.name for frame in frames if frame.name]) or name
 
     def _unwound(self, space: AddressSpaceApart, registers: tuple[int, ...]) -> Stack:
         machine = space.machine
@@ -236,7 +254,7 @@ class Process:
             state=state,
             at_least_ns=at_least_ns(thread, state),
             cpu=thread.cpu,
-            syscall=None if thread.syscall is None else _call_name(thread),
+            syscall=self._call_name(thread),
             waits_for=waited.words,
             timeout_ns=waited.timeout_ns,
             reason=reason,
@@ -315,17 +333,6 @@ def _thread_pointers(threads: Iterable[StandingThread]) -> ThreadPointers:
         if thread.tid == thread.process:
             leader = thread.thread_pointer
     return ThreadPointers(own_tids, leader)
-
-
-def _call(thread: StandingThread, registers: tuple[int, ...]) -> Call | None:
-    if thread.syscall is None:
-        return None
-    return Call(_call_name(thread), arguments_of(registers, thread.compat), thread.compat)
-
-
-def _call_name(thread: StandingThread) -> str:
-    number = thread.syscall or 0
-    return syscall(number, thread.compat).name or f"system call {number}"
 
 
 def _held(tid: int) -> Held | None:

@@ -321,6 +321,39 @@ def test_stopped_server_of_a_poll_is_said_to_be() -> None:
     assert f"({other}), stopped)" in (thread.waits_for or "")
 
 
+@pytest.mark.parametrize(
+    ("source", "calls", "said"),
+    [
+        (
+            "import os, select; poll = select.poll(); poll.register(os.pipe()[0]);"
+            " print('on', flush=True); poll.poll(1_000_000)",
+            ("poll", "ppoll"),
+            "a pipe",
+        ),
+        (
+            "import threading; lock = threading.Lock(); lock.acquire();"
+            " print('on', flush=True); lock.acquire(timeout=1000)",
+            ("futex",),
+            "the futex at ",
+        ),
+    ],
+    ids=["poll", "futex"],
+)
+def test_call_that_goes_on_after_a_stop_keeps_its_object(
+    source: str, calls: tuple[str, ...], said: str
+) -> None:
+    with python(source) as process:
+        wait_until(lambda: state(process.pid) == "S")
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: state(process.pid) == "T")
+        os.kill(process.pid, signal.SIGCONT)
+        wait_until(lambda: state(process.pid) == "S")
+        thread = threads_of(process.pid)[process.pid]
+    assert thread.syscall in calls
+    assert said in (thread.waits_for or "")
+    assert 0 < (thread.timeout_ns or 0) <= 1000 * 10**9
+
+
 def test_inherited_file_lock_names_all_who_have_it(tmp_path: Path) -> None:
     """Whoever took it has ended."""
     file = tmp_path / "locked"
