@@ -2,7 +2,8 @@
 
 Runs it again and again, every second time beside what keeps the CPUs busy. A line for each run goes
 to stdout and to runs.txt in the folder of the results: when, what, how long, how it ended, and what
-failed. The output of run 3 is in run-3.log beside that. Exit status 1 if any run failed.
+failed. The output of run 3 is in run-3.log beside that. Exit status 1 if any run failed, also of
+those that --resume goes on behind.
 """
 
 import argparse
@@ -25,6 +26,9 @@ FAILURE = re.compile(
     r"|^(?:FAILED|ERROR) (?P<test>\S+?(?:\[.*?\])?)(?: - .*)?$"
     r"|^(?P<died>[\w .]+) \([\w.+-]+\): FAILED: (?!see the table)"
 )
+
+# How a line of a run ends that passed.
+PASSED = "passed"
 
 
 @contextmanager
@@ -58,7 +62,7 @@ def run(number: int, command: list[str], load: list[str], results: Path) -> tupl
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=PROJECT
         )
     took_s = round(time.monotonic() - start)
-    how = "passed" if status == 0 else f"FAILED ({status})"
+    how = PASSED if status == 0 else f"FAILED ({status})"
     names = failures(log.read_text(errors="replace"))
     words = [
         f"run {number}",
@@ -77,13 +81,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--load", default="stress-ng --cpu 2", help="beside every second run")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--resume", action="store_true", help="go on behind the runs that runs.txt has"
+    )
     parser.add_argument("command", nargs="*", help="make test, if there is none")
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     command = options.command or ["make", "test"]
-    passed = []
-    with open(options.results / "runs.txt", "w") as table:
-        for number in range(1, options.runs + 1):
+    path = options.results / "runs.txt"
+    before = path.read_text().splitlines() if options.resume and path.exists() else []
+    passed = [line.endswith(f" | {PASSED}") for line in before]
+    with open(path, "a" if before else "w") as table:
+        for number in range(len(before) + 1, options.runs + 1):
             load = shlex.split(options.load) if number % 2 == 0 else []
             good, line = run(number, command, load, options.results)
             passed.append(good)

@@ -45,6 +45,16 @@ def test_every_second_run_is_beside_the_load(project: Path, tmp_path: Path) -> N
     assert (tmp_path / "run-2.log").read_text() == "all is well\n"
 
 
+def test_runs_are_resumed_behind_those_before(project: Path, tmp_path: Path) -> None:
+    options = ("--load", "sleep 60", "--results", tmp_path)
+    repeat(project, *options, "--runs", 1, "--", "false")
+    done = repeat(project, *options, "--resume", "--runs", 3, "--", "true")
+    runs = (tmp_path / "runs.txt").read_text().splitlines()
+    assert [line.split(" | ")[0] for line in runs] == ["run 1", "run 2", "run 3"]
+    assert runs[1].split(" | ")[3] == "beside sleep 60"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "2 of 3 runs passed")
+
+
 def test_a_run_that_fails_is_reported_with_its_tests(project: Path, tmp_path: Path) -> None:
     fails = "echo FAILED tests/unit/test_a.py::test_b - no; exit 2"
     options = ("--runs", 1, "--results", tmp_path)
