@@ -39,6 +39,7 @@ RELEASE_ARCHITECTURES ?= amd64 arm64
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
 RUNS ?= 20
+HOURS ?= 6
 CHURN_MINUTES ?= 10
 
 # Those that a line beginning with ## is about, and the lists of packages.
@@ -179,6 +180,10 @@ test-metrics: build packages-test packages-metrics .venv/.extra-test
 ## test-watch: 100 slow rounds of a real Open vSwitch, of six causes; WATCH_ARGS="--lines 10"
 test-watch: build packages-test packages-watch .venv/.extra-test
 	@exec $(BIN)/python -m tests.watching.run $(WATCH_ARGS)
+
+## soak: does a node's tool hold for HOURS=6, beside all that an operator does?
+soak: build packages-test .venv/.extra-test
+	@exec $(BIN)/python -m tests.watching.service --hours $(HOURS)
 
 ## soak-watch: does `watch` grow? SOAK_MINUTES=30 beside 10^5 rounds a second
 soak-watch: build packages-test .venv/.extra-test
