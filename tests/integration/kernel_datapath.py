@@ -29,11 +29,15 @@ def is_there() -> bool:
 
 
 _SEND = """
-import socket, sys
+import socket, sys, time
+frames = [bytes.fromhex(line) for line in sys.stdin]
 with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
     sender.bind((sys.argv[1], 0))
-    for line in sys.stdin:
-        sender.send(bytes.fromhex(line))
+    for again in range(int(sys.argv[2])):
+        if again:
+            time.sleep(0.1)
+        for frame in frames:
+            sender.send(frame)
 """
 
 # A packet of each pair of ports, a few at a time, so that few are lost on the way to the bridge.
@@ -94,9 +98,10 @@ def packets(count: int, first: int = 0, size: int = 60) -> list[bytes]:
     return [_packet(number, size) for number in range(first, first + count)]
 
 
-def send(ovs: Instance, frames: list[bytes]) -> None:
-    """Send the packets to the bridge's port, one after the other."""
-    ovs.in_network([sys.executable, "-c", _SEND, SENDER], "\n".join(map(bytes.hex, frames)))
+def send(ovs: Instance, frames: list[bytes], times: int = 1) -> None:
+    """Send the packets to the bridge's port, one after the other; several times, 0.1 s apart."""
+    command = [sys.executable, "-c", _SEND, SENDER, str(times)]
+    ovs.in_network(command, "\n".join(map(bytes.hex, frames)))
 
 
 def fill(ovs: Instance, flows: int, limit: str = FLOW_LIMIT) -> None:

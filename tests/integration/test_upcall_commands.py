@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.monitors.upcalls.costs import costs_of
-from kernel_delay.monitors.upcalls.events import EVENT_TYPES, DpUpcall, PacketCmdExecute
+from kernel_delay.monitors.upcalls.events import EVENT_TYPES, DpUpcall, FlowPut, PacketCmdExecute
 from kernel_delay.monitors.upcalls.join import UpcallSet, join
+from kernel_delay.openvswitch.detrace import rules_in
+from kernel_delay.openvswitch.flow_key import format_key
 from lab.binaries import Binaries
 from lab.instance import Instance
 from lab.traffic import Traffic, upcalls_in_user_space
 from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.netlink_sockets import tiny_receive_buffers
-from tests.integration.test_flows_command import until_there
+from tests.integration.test_flows_command import dumped, until_there, without_counts
 from tests.needs import needed
 from tests.recordings import UpcallRecording, read_upcalls
 from tests.workload import LASTS_S, wait_until
@@ -29,6 +31,9 @@ PACKETS = 100
 # With all that is captured of each, more than a mebibyte.
 MANY = 600
 LIMIT_S = 200.0
+# Every 0.1 s, for longer than flows wait for their rules.
+SENT = 40
+WHOLE = ("--flow-key-size", "2048")
 # Columns of upcall-monitor: the port, the type and the packet's length, then the result.
 UPCALL = re.compile(r"\d+\.\d{9} +\[\d+\] .* (\S+) +(miss|action) +(\d+) +(\d+|-) (\w+)")
 
@@ -229,6 +234,31 @@ def test_the_total_is_the_sum_of_its_parts(recording: UpcallRecording) -> None:
         )
         assert all(part is not None and part >= 0 for part in parts)
         assert costs.total_ns == sum(part for part in parts if part is not None)
+
+
+def test_flows_have_the_ufids_and_rules_that_open_vswitch_says(
+    datapath: Instance, tmp_path: Path
+) -> None:
+    path, frames = tmp_path / "upcalls.cost", kernel_datapath.packets(10, first=40_000)
+    tool = Tool("upcall-cost", datapath.pid, "-w", str(path), *WHOLE, "--rules", "--sets")
+    # It knows the rules of a flow once it has seen its second packet.
+    kernel_datapath.send(datapath, frames, times=SENT)
+    there = dumped(datapath)
+    answers = {ufid: datapath.appctl("ofproto/detrace", f"ufid:{ufid}") for ufid in there}
+    output = tool.rest(interrupt=True)
+
+    found = [event for event in read_upcalls(path).events if isinstance(event, FlowPut)]
+    assert len({put.ufid for put in found}) == len(frames)
+    for put in found:
+        port = re.search(r"udp\(src=\d+", format_key(put.key, put.key_len))
+        assert port is not None
+        assert port[0] in there[put.ufid]
+        assert f"  flow ufid:{put.ufid}\n" in output
+    ruled = [put for put in found if put.rules]
+    assert ruled
+    for put in ruled:
+        assert without_counts(put.rules) == without_counts(rules_in(answers[put.ufid]))
+        assert f"    {put.rules[0]}\n" in output
 
 
 BPFTRACE = """

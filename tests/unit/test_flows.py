@@ -220,11 +220,17 @@ def test_a_new_flow_has_its_rules_below_it() -> None:
     ]
 
 
-def test_rules_that_are_surely_newer_are_counted() -> None:
-    rules = ["duration=0s, n_packets=1, actions=drop", "cookie=0x1, duration=1s, n_packets=0,"]
-    assert detrace.count_newer(rules, 0.9) == 0
-    assert detrace.count_newer(rules, 1.6) == 1
-    assert detrace.count_newer([*rules, "br0"], 2.0) == 2
+@pytest.mark.parametrize(("age_ms", "newer"), [(900, 0), (1600, 1), (2000, 2)])
+def test_rules_that_are_surely_newer_are_counted(
+    age_ms: int, newer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = (
+        *("duration=0s, n_packets=1, actions=drop", "cookie=0x1, duration=1s, n_packets=0,"),
+        "br0",
+    )
+    monkeypatch.setattr(time, "monotonic_ns", lambda: CREATED_NS + age_ms * NS_PER_MS)
+    remark = [f"{newer} of these rules came after the flow"] if newer else []
+    assert detrace.with_newer(rules, CREATED_NS) == (*rules, *remark)
 
 
 def test_what_is_left_out_of_rules_is_said() -> None:
@@ -273,17 +279,19 @@ def test_new_flow_waits_for_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
             return known
 
     new, late = made(), DELETED
-    ruled = probe._Ruled(cast(detrace.Detrace, Knowing()))
+    ruled = detrace.RuledEvents(
+        cast(detrace.Detrace, Knowing()), probe._flow_of, probe._with_rules, probe._is_modified
+    )
     monkeypatch.setattr(time, "monotonic", lambda: 10.0)
     ruled.hold([new, late])
-    assert list(ruled.release(9.9)) == []
+    assert list(ruled.release(0.1)) == []
     known[new.ufid, new.pmd_id] = ("table=0",)
-    assert list(ruled.release(10.0)) == [structs.replace(new, rules=("table=0",)), late]
+    assert list(ruled.release(0)) == [structs.replace(new, rules=("table=0",)), late]
     assert asked == [(new.ufid, new.pmd_id)]
     # What has its rules at once, or needs none, does not wait.
     modified = structs.replace(new, change="modify")
     ruled.hold([modified, late])
-    assert list(ruled.release(0.0)) == [structs.replace(modified, rules=("table=0",)), late]
+    assert list(ruled.release(10.0)) == [structs.replace(modified, rules=("table=0",)), late]
     assert asked == [(new.ufid, new.pmd_id)] * 2
 
 

@@ -42,6 +42,9 @@ class Source:
     def take(self) -> Iterator[Event | PortName]:
         yield from self._rounds.pop(0)
 
+    def rest(self) -> Iterator[Event | PortName]:
+        yield from ()
+
     def missed(self) -> dict[str, int]:
         return MISSED
 

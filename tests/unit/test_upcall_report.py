@@ -4,8 +4,9 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from kernel_delay.monitors.upcalls.cost_report import event_line, render, set_lines
+from kernel_delay.monitors.upcalls.cost_report import event_line, json_of, render, set_lines
 from kernel_delay.monitors.upcalls.costs import analyse, costs_of
 from kernel_delay.monitors.upcalls.events import DpUpcall, FlowPut, RecvUpcall
 from kernel_delay.monitors.upcalls.join import UpcallSet, join
@@ -54,6 +55,23 @@ def test_a_set_shows_what_it_has() -> None:
     lines = set_lines(UpcallSet(recv_upcall=RECEIVED, batch=2, dp_upcall=SENT))
     assert lines[0] == "Uu--- batch 2: kernel to vswitchd 3549 ns"
     assert len(lines) == 3
+
+
+def test_a_set_has_its_flow_and_the_rules() -> None:
+    ufid, rules = "5bacfca9-fe5f-4dea-ad00-7be56e56bcde", ("table=0 actions=\x1b[2J", "drop")
+    put = FlowPut(time_ns=0, cpu=0, tid=1, comm="handler10", ufid=ufid, rules=rules)
+    found = UpcallSet(recv_upcall=RECEIVED, batch=2, flow_put=put)
+    assert set_lines(found)[-3:] == [
+        f"  flow ufid:{ufid}",
+        "    table=0 actions=\\x1b[2J",
+        "    drop",
+    ]
+    written = json_of(found)
+    assert (written["ufid"], written["rules"]) == (ufid, rules)
+    # Of what was recorded before there was a UFID in the events, and of a set without a flow.
+    for old in (structs.replace(put, ufid="", rules=()), None):
+        found = UpcallSet(recv_upcall=RECEIVED, batch=2, flow_put=old)
+        assert (json_of(found)["ufid"], json_of(found)["rules"]) == (None, ())
 
 
 def test_upcall_report_has_the_slides_sections_and_right_numbers() -> None:

@@ -66,6 +66,12 @@ Opener = Callable[[Callable[[], "RecordingHeader | None"], ExitStack], OpenOutpu
 """What makes that, which the stack closes; the header says what a page is of."""
 
 
+RULES_LOST: Mapping[str, str] = MappingProxyType(
+    {"unanswered_rules": "flows have no rules, as Open vSwitch did not answer in time"}
+)
+"""A part of LOST, of monitors with --rules."""
+
+
 class Report(ABC, Generic[_Record]):
     """What is reported of a monitor's records: text or JSON as they come, a sum, and a page."""
 
@@ -290,7 +296,8 @@ class Monitor(ABC, Generic[_Record, _Source, _Options]):
         if self.activity is not None:
             print_message(f"{self.activity} of {target.comm} ({target.pid}); Ctrl-C ends it")
         ended = follow(target.pid, time_ns, lambda: take_all(self.take(source)))
-        take_all(self.rest(source))
+        if not report.has_enough:
+            take_all(self.rest(source))
         return "time" if report.has_enough else ended
 
 

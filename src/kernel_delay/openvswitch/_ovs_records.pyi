@@ -135,7 +135,8 @@ class UpcallEvent(Struct[UpcallEventPointer]):
     key_len: int
     packet_size: int
     key_size: int
-    reserved: int
+    has_ufid: int
+    ufid: Array[int]
 class UpcallEventPointer(UpcallEvent, Pointer[UpcallEvent]): ...
 
 class _FFI(FFI):

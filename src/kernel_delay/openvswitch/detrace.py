@@ -4,15 +4,25 @@ Open vSwitch has it since 3.4 (ofproto/ofproto-dpif-upcall.c:upcall_unixctl_ofpr
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
 
+from kernel_delay.errors import UnavailableError
+from kernel_delay.openvswitch.installed import Version
 from kernel_delay.openvswitch.unixctl import Command, Unixctl
 
 METHOD = "ofproto/detrace"
+SINCE: Version = (3, 4)
 
 ANSWERS_WITHIN_S = 0.5
 MOST_FLOWS = 20
 """That are asked for at once: the main thread answers each."""
+
+WAITS_S = 1.5
+"""How long a new flow waits: Open vSwitch checks flows twice a second by default."""
 
 MOST_RULES = 1000
 """Of a flow: OVN makes some 50 to pass one switch."""
@@ -31,10 +41,15 @@ Flow = tuple[str, int]
 
 
 class Detrace:
-    """Asks ovs-vswitchd for the rules of flows."""
+    """Asks ovs-vswitchd for the rules of flows.
+
+    Attributes:
+        unanswered: for how many there was no answer in time.
+    """
 
     def __init__(self, pid: int) -> None:
         """Connect; UnavailableError where the process has no control socket."""
+        self.unanswered = 0
         self._unixctl = Unixctl(pid)
 
     def close(self) -> None:
@@ -46,8 +61,89 @@ class Detrace:
         commands = {_command(flow): flow for flow in flows[:MOST_FLOWS]}
         answers = self._unixctl.ask(commands)
         self._unixctl.receive(ANSWERS_WITHIN_S)
+        self.unanswered += len(commands) - len(answers.texts)
         found = {commands[command]: rules_in(text) for command, text in answers.texts.items()}
         return {flow: rules for flow, rules in found.items() if rules}
+
+
+def connect(pid: int, version: Version | None, notes: list[str]) -> Detrace | None:
+    """Connect to process `pid`; a note says what to know of its rules, or why it has none."""
+    if version is not None and version < SINCE:
+        notes.append("this Open vSwitch has no ofproto/detrace: flows have no rules")
+        return None
+    try:
+        detrace = Detrace(pid)
+    except UnavailableError as error:
+        notes.append(f"flows have no rules: {error}")
+        return None
+    notes.append(f"rules of a new flow are those that it has after {WAITS_S:g} s")
+    return detrace
+
+
+_Event = TypeVar("_Event")
+
+
+class RuledEvents(Generic[_Event]):
+    """Events in order, of which those with a flow wait for the flow's rules.
+
+    Open vSwitch knows the rules of a new flow once it has checked it after a second packet.
+    """
+
+    def __init__(
+        self,
+        detrace: Detrace,
+        flow_of: Callable[[_Event], Flow | None],
+        with_rules: Callable[[_Event, tuple[str, ...]], _Event],
+        is_known: Callable[[_Event], bool] = lambda _: False,
+    ) -> None:
+        """Hold nothing yet.
+
+        `flow_of` is the flow whose rules an event lacks; None: it lacks none. `with_rules` returns
+        an event that has them. Of events that `is_known` accepts they are asked for at once.
+        """
+        self._detrace = detrace
+        self._flow_of, self._with_rules, self._is_known = flow_of, with_rules, is_known
+        self._held: deque[tuple[float, _Event]] = deque()
+
+    @property
+    def unanswered(self) -> int:
+        """For how many flows there was no answer in time."""
+        return self._detrace.unanswered
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._detrace.close()
+
+    def hold(self, events: Iterable[_Event]) -> None:
+        """Take events."""
+        for some in _batches(events):
+            now = time.monotonic()
+            self._held += ((now, each) for each in self._ask(some, self._is_known))
+
+    def release(self, waited_s: float = WAITS_S) -> Iterator[_Event]:
+        """Yield those before the first that has not waited so long, with the rules it has then."""
+        until, ready = time.monotonic() - waited_s, list[_Event]()
+        while self._held and (self._held[0][0] <= until or self._flow_of(self._held[0][1]) is None):
+            ready.append(self._held.popleft()[1])
+        for some in _batches(ready):
+            yield from self._ask(some, lambda _: True)
+
+    def _ask(
+        self, events: Sequence[_Event], is_asked: Callable[[_Event], bool]
+    ) -> Iterator[_Event]:
+        flows = [self._flow_of(each) if is_asked(each) else None for each in events]
+        asked = [flow for flow in dict.fromkeys(flows) if flow is not None]
+        rules = self._detrace.rules(asked) if asked else {}
+        for each, flow in zip(events, flows, strict=True):
+            found = rules.get(flow) if flow is not None else None
+            yield self._with_rules(each, found) if found else each
+
+
+def _batches(events: Iterable[_Event]) -> Iterator[tuple[_Event, ...]]:
+    """Yield as many at a time as are asked for at once."""
+    each = iter(events)
+    while some := tuple(islice(each, MOST_FLOWS)):
+        yield some
 
 
 def rules_in(text: str) -> tuple[str, ...]:
@@ -66,10 +162,15 @@ def _cut(line: str) -> str:
 _DURATION = re.compile(r"\bduration=(\d+)s, n_packets=")
 
 
-def count_newer(rules: Iterable[str], age_s: float) -> int:
-    """Count rules that are certainly younger: their ages are printed in whole seconds."""
+def with_newer(rules: Sequence[str], made_ns: int) -> tuple[str, ...]:
+    """Return rules, and how many of them a flow that was made then (CLOCK_MONOTONIC) cannot have.
+
+    Those are certainly younger: their ages are printed in whole seconds.
+    """
+    age_s = (time.monotonic_ns() - made_ns) / 1e9
     ages = (int(found[1]) for rule in rules if (found := _DURATION.search(rule)))
-    return sum(age + 1 <= age_s for age in ages)
+    newer = sum(age + 1 <= age_s for age in ages)
+    return (*rules, *([f"{newer:,} of these rules came after the flow"] if newer else ()))
 
 
 def _command(flow: Flow) -> Command:

@@ -92,7 +92,8 @@ struct upcall_event {
 	__u32 key_len;
 	__u32 packet_size; /* captured */
 	__u32 key_size;
-	__u32 reserved;
+	__u32 has_ufid;
+	__u32 ufid[4]; /* of the flow that is put */
 };
 
 /* enum reval_result, ofproto/ofproto-dpif-upcall.c of Open vSwitch 3.2 to 3.7. */

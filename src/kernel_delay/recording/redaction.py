@@ -88,6 +88,7 @@ _OPEN_VSWITCH = {
     "RecvUpcall.packet": Redaction.NO_BYTES,
     "RecvUpcall.key": Redaction.NO_BYTES,
     "FlowPut.key": Redaction.NO_BYTES,
+    "FlowPut.rules": Redaction.NOTHING,
     "FlowExecute.packet": Redaction.NO_BYTES,
     "PacketCmdExecute.packet": Redaction.NO_BYTES,
     "PortName.name": Redaction.TEXT,
@@ -129,7 +130,8 @@ KEPT = frozenset(
         *("RelatedLine.thread", "RelatedLine.slow", "RelatedLine.reason", "RecordingHeader.tool"),
         *("RecordingHeader.kernel", "RecordingHeader.machine", "RecordingHeader.boot_id"),
         *("RecordedTarget.comm", "LoopEvent.comm", "DpUpcall.comm", "DpUpcall.datapath"),
-        *("RecvUpcall.comm", "RecvUpcall.datapath", "FlowPut.comm", "FlowExecute.comm"),
+        *("RecvUpcall.comm", "RecvUpcall.datapath", "FlowPut.comm", "FlowPut.ufid"),
+        "FlowExecute.comm",
         *("PacketCmdExecute.comm", "PortName.datapath", "RevalidatorRound.comm"),
         *(
             "FlowEvent.comm",

@@ -1,23 +1,21 @@
 """What becomes of flows, as flows.bpf.c sees it."""
 
 import time
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.errors import NoInputError
 from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
-from kernel_delay.monitors.monitor import batches
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.detrace import MOST_FLOWS, Detrace, count_newer
+from kernel_delay.openvswitch.detrace import Flow, RuledEvents, connect, with_newer
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
-from kernel_delay.openvswitch.installed import Version, find_version, has_kernel_datapath
+from kernel_delay.openvswitch.installed import find_version, has_kernel_datapath
 from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes.objects import process_objects
@@ -37,14 +35,6 @@ PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
 CHANGES: Mapping[int, FlowChange] = MappingProxyType(
     {lib.UKEY_KEEP: "keep", lib.UKEY_DELETE: "delete", lib.UKEY_MODIFY: "modify"}
 )
-
-
-# ofproto/detrace.
-RULES_SINCE: Version = (3, 4)
-WITH_RULES: Collection[FlowChange] = ("insert", "modify")
-
-RULES_WITHIN_S = 1.5
-"""How long a flow waits for them: Open vSwitch checks flows twice a second by default."""
 
 
 class FlowPlan(Struct, frozen=True):
@@ -85,29 +75,17 @@ class FlowProbes(Probes):
                 f"this Open vSwitch is of {reported}: its reasons for deletions are numbers"
             )
 
-        self._detrace = self._connected(version) if plan.rules else None
-        self._ruled = _Ruled(self._detrace) if self._detrace is not None else None
-
-    def _connected(self, version: Version | None) -> Detrace | None:
-        """Connect to what has the rules; a note says where it has none."""
-        if version is not None and version < RULES_SINCE:
-            self.notes.append("this Open vSwitch has no ofproto/detrace: flows have no rules")
-            return None
-        try:
-            detrace = Detrace(self._pid)
-        except UnavailableError as error:
-            self.notes.append(f"flows have no rules: {error}")
-            return None
-        self.notes.append(f"rules of a new flow are those that it has after {RULES_WITHIN_S:g} s")
-        return detrace
+        self._ruled: RuledEvents[FlowEvent] | None = None
+        if plan.rules and (detrace := connect(pid, version, self.notes)):
+            self._ruled = RuledEvents(detrace, _flow_of, _with_rules, _is_modified)
 
     def _open(self) -> OvsPrograms:
         return OvsPrograms("flows", self._pid, self._plan.ring_bytes)
 
     def _attach(self) -> None:
         programs = self._programs
-        if self._detrace is not None:
-            programs.closing.callback(self._detrace.close)
+        if self._ruled is not None:
+            programs.closing.callback(self._ruled.close)
         options = programs.options
         options.key_bytes = room(self._plan.key_bytes)
         options.report_kept = self._plan.kept
@@ -123,14 +101,13 @@ class FlowProbes(Probes):
         if self._ruled is None:
             yield from self._events()
             return
-        for events in batches(self._events(), MOST_FLOWS):
-            self._ruled.hold(events)
-        yield from self._ruled.release(time.monotonic() - RULES_WITHIN_S)
+        self._ruled.hold(self._events())
+        yield from self._ruled.release()
 
     def rest(self) -> Iterator[FlowEvent]:
         """Yield, at the end, those that waited for their rules."""
         if self._ruled is not None:
-            yield from self._ruled.release(time.monotonic())
+            yield from self._ruled.release(0)
 
     def _events(self) -> Iterator[FlowEvent]:
         for data in self._programs.all_records():
@@ -149,55 +126,27 @@ class FlowProbes(Probes):
             + sum(map(self._misses, PROBES)),
             "untracked": self._programs.control.flows_untracked,
             "unknown_results": self._unknown_results,
+            "unanswered_rules": self._ruled.unanswered if self._ruled is not None else 0,
         }
 
 
-class _Ruled:
-    """Events in order, of which made and modified flows wait for their rules.
-
-    Open vSwitch knows those of a new flow once it has checked it after a second packet.
-    """
-
-    def __init__(self, detrace: Detrace) -> None:
-        """Hold nothing yet."""
-        self._detrace = detrace
-        self._held: deque[tuple[float, FlowEvent]] = deque()
-
-    def hold(self, events: Sequence[FlowEvent]) -> None:
-        """Take events; modified flows have their rules already."""
-        now = time.monotonic()
-        self._held += ((now, each) for each in self._with_rules(events, "modify"))
-
-    def release(self, until: float) -> Iterator[FlowEvent]:
-        """Yield those before the first that waits, or that were taken until then.
-
-        What has waited is asked for then. `until` is a time.monotonic().
-        """
-        ready: list[FlowEvent] = []
-        while self._held and (self._held[0][0] <= until or not _waits(self._held[0][1])):
-            ready.append(self._held.popleft()[1])
-        for events in batches(iter(ready), MOST_FLOWS):
-            yield from self._with_rules(events, *WITH_RULES)
-
-    def _with_rules(self, events: Sequence[FlowEvent], *changes: FlowChange) -> Iterator[FlowEvent]:
-        asked = [each for each in events if _waits(each) and each.change in changes]
-        there = [(each.ufid, each.pmd_id) for each in asked]
-        rules = self._detrace.rules(there) if there else {}
-        for each in events:
-            found = rules.get((each.ufid, each.pmd_id), ()) if each in asked else ()
-            remark = tuple(_newer(each, found))
-            yield replace(each, rules=found + remark) if found else each
+def _flow_of(event: FlowEvent) -> Flow | None:
+    """The flow whose rules the event waits for."""
+    if event.change not in ("insert", "modify") or event.rules:
+        return None
+    return event.ufid, event.pmd_id
 
 
-def _newer(event: FlowEvent, rules: Sequence[str]) -> Iterator[str]:
-    """Say how many of its rules a new flow cannot have been made of."""
-    age_s = (time.monotonic_ns() - event.created_ns) / 1e9
-    if event.change == "insert" and (newer := count_newer(rules, age_s)):
-        yield f"{newer:,} of these rules came after the flow"
+def _is_modified(event: FlowEvent) -> bool:
+    """Whether Open vSwitch has the flow's rules already."""
+    return event.change == "modify"
 
 
-def _waits(event: FlowEvent) -> bool:
-    return event.change in WITH_RULES and not event.rules
+def _with_rules(event: FlowEvent, rules: tuple[str, ...]) -> FlowEvent:
+    """Add them, and to those of a new flow how many it cannot have been made of."""
+    if event.change == "insert":
+        rules = with_newer(rules, event.created_ns)
+    return replace(event, rules=rules)
 
 
 def decode(

@@ -18,7 +18,7 @@ from kernel_delay.monitors.flows.events import (
     match_text,
     reason_text,
 )
-from kernel_delay.monitors.monitor import Outputs, Report
+from kernel_delay.monitors.monitor import RULES_LOST, Outputs, Report
 from kernel_delay.openvswitch.flow_key import FlowFilter
 from kernel_delay.reporters.histogram import bucket_lines
 
@@ -184,6 +184,7 @@ class FlowReport(Report[FlowEvents]):
                 "results of flows beyond those that are kept track of: new ones are not reported"
             ),
             "unknown_results": "results that are none of keep, delete and modify",
+            **RULES_LOST,
         }
     )
 

@@ -20,7 +20,7 @@ from kernel_delay.reporters import print_message
 if TYPE_CHECKING:
     from kernel_delay.monitors.upcalls import cost_report
     from kernel_delay.monitors.upcalls.cost_page import CostsPage
-    from kernel_delay.monitors.upcalls.events import UpcallEvents
+    from kernel_delay.monitors.upcalls.events import Event, PortName, UpcallEvents
     from kernel_delay.monitors.upcalls.probe import UpcallProbes
 
 # The analysis needs all of them at once, in about a kilobyte each.
@@ -56,7 +56,7 @@ def _event_count(text: str) -> int:
 
 
 class CostOptions(NamedTuple):
-    """What is asked for; the last three say what is captured."""
+    """What is asked for; the last four say what is captured."""
 
     histogram_buckets: int
     handler_filter: str | None
@@ -64,6 +64,7 @@ class CostOptions(NamedTuple):
     packet_size: int = 0
     flow_key_size: int = 0
     buffer_page_count: int = 0
+    rules: bool = False
 
 
 class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
@@ -88,6 +89,12 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
         recording_options.add_arguments(parser, "-w", "--write-events")
         page_options.add_html(parser)
         output_options.add_json(parser, "upcall, at the end")
+        parser.add_argument(
+            "--rules",
+            action="store_true",
+            help="show with --sets and in JSON the OpenFlow rules of each flow that is put"
+            " (ofproto/detrace, Open vSwitch 3.4)",
+        )
         parser.add_argument(
             "-s",
             "--stop",
@@ -132,18 +139,17 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
             options.flow_key_size,
             whole_trip=True,
             ring_bytes=arguments.buffer_bytes(options.buffer_page_count),
+            rules=options.rules,
         )
         return UpcallProbes(pid, plan)
 
     def take(self, source: "UpcallProbes") -> "Iterator[UpcallEvents]":
-        """What has come; no cost needs the names of ports."""
-        from kernel_delay.monitors.upcalls.events import PortName, UpcallEvents
-        from kernel_delay.recording.records import EVENTS_AT_ONCE
+        """What has come."""
+        return _records(source.take())
 
-        since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        found = (event for event in source.take() if not isinstance(event, PortName))
-        for events in batches(found, EVENTS_AT_ONCE):
-            yield UpcallEvents(events, since_epoch_ns)
+    def rest(self, source: "UpcallProbes") -> "Iterator[UpcallEvents]":
+        """What waited for the rules of flows."""
+        return _records(source.rest())
 
     def report_file(self, file: Path, options: CostOptions, opener: Opener) -> InputError | None:
         """Report from a recording, or from what Open vSwitch's own script wrote."""
@@ -193,6 +199,17 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
             where = f"{printable(header.host)}, Linux {printable(header.kernel)}"
             report.say(f"- Reading events from {str(file)!r} ({where})...")
             return replay(recording, report)
+
+
+def _records(events: "Iterator[Event | PortName]") -> "Iterator[UpcallEvents]":
+    """Yield records of events; no cost needs the names of ports."""
+    from kernel_delay.monitors.upcalls.events import PortName, UpcallEvents
+    from kernel_delay.recording.records import EVENTS_AT_ONCE
+
+    since_epoch_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    found = (event for event in events if not isinstance(event, PortName))
+    for some in batches(found, EVENTS_AT_ONCE):
+        yield UpcallEvents(some, since_epoch_ns)
 
 
 MONITOR = UpcallCost()

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from kernel_delay.analysis.histogram import equal_width
 from kernel_delay.formatting import NS_PER_US, printable
-from kernel_delay.monitors.monitor import Outputs, Report
+from kernel_delay.monitors.monitor import RULES_LOST, Outputs, Report
 from kernel_delay.monitors.upcalls.costs import Analysis, Costs, Statistics, analyse, costs_of
 from kernel_delay.monitors.upcalls.events import (
     EVENT_TYPES,
@@ -70,16 +70,24 @@ def set_lines(found: UpcallSet) -> list[str]:
     return [
         f"{present} batch {found.batch}: {_costs(costs_of(found))}",
         *(f"  {event_line(event)}" for event in found.events),
+        *_flow_lines(found.flow_put),
     ]
+
+
+def _flow_lines(put: FlowPut | None) -> list[str]:
+    """Which flow is put, and its rules as far as they are known."""
+    if put is None or not put.ufid:
+        return []
+    return [f"  flow ufid:{put.ufid}", *(f"    {printable(rule)}" for rule in put.rules)]
 
 
 def json_of(found: UpcallSet) -> Mapping[str, object]:
     """One set for JSON: which upcall it is, when its events were, and its intervals."""
-    received = found.recv_upcall
+    received, put = found.recv_upcall, found.flow_put
     trip = {
         "dp_upcall": found.dp_upcall,
         "recv_upcall": received,
-        "op_flow_put": found.flow_put,
+        "op_flow_put": put,
         "op_flow_execute": found.flow_execute,
         "packet_cmd_execute": found.packet_cmd_execute,
     }
@@ -92,6 +100,8 @@ def json_of(found: UpcallSet) -> Mapping[str, object]:
         "kind": received.kind,
         "packet_len": received.packet_len,
         "batch": found.batch,
+        "ufid": (put.ufid or None) if put else None,
+        "rules": put.rules if put else (),
         "times_ns": {name: event and event.time_ns for name, event in trip.items()},
         **structs.asdict(costs_of(found)),
     }
@@ -128,9 +138,13 @@ def _received(joined: Joined, missed: Mapping[str, int]) -> list[str]:
         lines.append(
             f"  {NAMES[kind]:<40}: {usable:>10}/{total:>10} [{missed.get(str(tag), 0):>10}]"
         )
-    if sum(missed.values()):
+    if _missed_events(missed):
         lines.append("  Some events were missed: sets are incomplete, and fewer than the upcalls.")
     return lines
+
+
+def _missed_events(missed: Mapping[str, int]) -> int:
+    return sum(count for kind, count in missed.items() if kind not in RULES_LOST)
 
 
 def _threads(analysis: Analysis) -> list[str]:
@@ -214,6 +228,8 @@ def _seconds(time_ns: int) -> str:
 class CostReport(Report[UpcallEvents]):
     """Keeps the events for the analysis, and prints each as it comes; then their costs."""
 
+    LOST = RULES_LOST
+
     _page: "EventPage[CostsPage] | None"
 
     def __init__(
@@ -283,8 +299,8 @@ class CostReport(Report[UpcallEvents]):
         if self._page is not None:
             for found in analysis.sets:
                 self._page.contents.add(found)
-            # The summary's first table has what was missed.
-            self._page.finish(summary, ())
+            # The summary's first table has what events were missed.
+            self._page.finish(summary, self.missed_lines(missed))
 
     def _handlers(self) -> list[str] | None:
         """Whose upcalls are meant; names of none are printed, if there are others."""
@@ -300,11 +316,13 @@ class CostReport(Report[UpcallEvents]):
 
     def _print(self, joined: Joined, summary: str, missed: Mapping[str, int]) -> None:
         if not self._text:
-            if lost := sum(missed.values()):
+            if lost := _missed_events(missed):
                 print_message(f"{lost:,} events were missed: upcalls lack events, or are not there")
+            for line in self.missed_lines(missed):
+                print_message(line)
             return
         if self._sets:
             for found in joined.sets:
                 print("\n".join(set_lines(found)))
             print()
-        print(summary)
+        print("\n".join([summary, *self.missed_lines(missed)]))

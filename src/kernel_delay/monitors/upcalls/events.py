@@ -91,10 +91,15 @@ class FlowPut(EventBase, frozen=True, kw_only=True, tag="op_flow_put"):
     Attributes:
         key: The captured start of the flow key. Empty: not captured.
         key_len: The full length of the flow key, in bytes. 0: not captured.
+        ufid: The UFID of the flow, as Open vSwitch writes it. Empty: not captured.
+        rules: The OpenFlow rules of the flow, as Open vSwitch writes them (`--rules`). Empty: it
+            does not know them.
     """
 
     key: bytes = b""
     key_len: int = 0
+    ufid: str = ""
+    rules: tuple[str, ...] = ()
 
 
 class FlowExecute(EventBase, frozen=True, kw_only=True, tag="op_flow_execute"):

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.host.target import network_inode
@@ -21,8 +22,14 @@ from kernel_delay.monitors.upcalls.events import (
     UpcallKind,
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
+from kernel_delay.openvswitch.detrace import NOT_PMD, Flow, RuledEvents, connect, with_newer
+from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
-from kernel_delay.openvswitch.installed import has_kernel_datapath, why_no_datapath
+from kernel_delay.openvswitch.installed import (
+    find_version,
+    has_kernel_datapath,
+    why_no_datapath,
+)
 from kernel_delay.openvswitch.probes import files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, room, text
 from kernel_delay.probes import UserProbe
@@ -74,13 +81,15 @@ class UpcallPlan(Struct, frozen=True):
     With `whole_trip` all of them; without, what a handler receives, what the
     kernel drops, and the names of ports. At most `packet_bytes` and
     `key_bytes` are captured of each packet and flow key. `ring_bytes` is the
-    size of the buffer that events come through, a power of two.
+    size of the buffer that events come through, a power of two. With `rules`
+    flows that are put have their OpenFlow rules.
     """
 
     packet_bytes: int
     key_bytes: int
     whole_trip: bool
     ring_bytes: int = RING_BYTES
+    rules: bool = False
 
 
 class UpcallProbes(Probes):
@@ -95,7 +104,11 @@ class UpcallProbes(Probes):
         super().__init__(pid)
         self._plan = plan
         self._functions: dict[str, UserProbe] = {}
-        self._files = self._find_probes(process_objects(pid))
+        objects = process_objects(pid)
+        self._files = self._find_probes(objects)
+        self._ruled: RuledEvents[Event | PortName] | None = None
+        if plan.rules and (detrace := connect(pid, find_version(objects), self.notes)):
+            self._ruled = RuledEvents(detrace, _flow_of, _with_rules)
 
     def _open(self) -> OvsPrograms:
         return OvsPrograms("upcall", self._pid, self._plan.ring_bytes)
@@ -111,20 +124,37 @@ class UpcallProbes(Probes):
         options.packet_bytes = room(self._plan.packet_bytes)
         options.key_bytes = room(self._plan.key_bytes)
         options.report_sent = self._plan.whole_trip
+        if self._ruled is not None:
+            programs.closing.callback(self._ruled.close)
         programs.load()
         self._attach_all()
 
     def take(self) -> Iterator[Event | PortName]:
         """Take away and yield the events that are there, in the order they were reported."""
+        if self._ruled is None:
+            yield from self._events()
+            return
+        self._ruled.hold(self._events())
+        yield from self._ruled.release()
+
+    def rest(self) -> Iterator[Event | PortName]:
+        """Yield, at the end, those that waited for their rules."""
+        if self._ruled is not None:
+            yield from self._ruled.release(0)
+
+    def _events(self) -> Iterator[Event | PortName]:
         for data in self._programs.all_records():
             yield decode(data, self._plan.packet_bytes, self._plan.key_bytes)
 
     def missed(self) -> dict[str, int]:
-        """How many events of each type, by its tag, were missed since they were attached."""
-        return {
+        """How many events of each type, by its tag, were missed; and rules, where there are any."""
+        events = {
             str(kind.__struct_config__.tag): self._programs.lost(number) + self._misses_of(program)
             for kind, (number, program) in EVENT_TYPES.items()
         }
+        if self._ruled is None:
+            return events
+        return {**events, "unanswered_rules": self._ruled.unanswered}
 
     def _misses_of(self, program: str) -> int:
         programs = {program}
@@ -203,6 +233,19 @@ class UpcallProbes(Probes):
             )
             if program == "on_dp_upcall_exit":
                 self._programs.control.results_unknown = 1
+
+
+def _flow_of(event: Event | PortName) -> Flow | None:
+    """The flow whose rules the event waits for; no PMD thread has one of the kernel's."""
+    if not isinstance(event, FlowPut) or not event.ufid or event.rules:
+        return None
+    return event.ufid, NOT_PMD
+
+
+def _with_rules(event: Event | PortName, rules: tuple[str, ...]) -> Event | PortName:
+    if not isinstance(event, FlowPut):
+        return event
+    return replace(event, rules=with_newer(rules, event.time_ns))
 
 
 # A port's number is 16 bits wide in the kernel, and the highest means that there is
@@ -291,8 +334,10 @@ def _recv_upcall(captured: Captured) -> RecvUpcall:
 
 
 def _flow_put(captured: Captured) -> FlowPut:
-    key_len = captured.record.key_len if captured.key else 0
-    return FlowPut(**captured.where, key=captured.key, key_len=key_len)
+    record = captured.record
+    key_len = record.key_len if captured.key else 0
+    ufid = ufid_text(*record.ufid) if record.has_ufid else ""
+    return FlowPut(**captured.where, key=captured.key, key_len=key_len, ufid=ufid)
 
 
 def _flow_execute(captured: Captured) -> FlowExecute:

@@ -347,11 +347,16 @@ int BPF_KRETPROBE(on_dpif_recv_return, int error)
 	return 0;
 }
 
-/* The beginning of struct dpif_flow_put, lib/dpif.h of Open vSwitch 3.5. */
+/* The beginning of struct dpif_flow_put, lib/dpif.h of Open vSwitch 2.17 to 4.0. */
 struct dpif_flow_put {
 	__u32 flags;
 	const void *key;
 	__u64 key_len;
+	const void *mask;
+	__u64 mask_len;
+	const void *actions;
+	__u64 actions_len;
+	const void *ufid;
 };
 
 SEC("usdt")
@@ -367,8 +372,10 @@ int BPF_USDT(on_flow_put, const void *dpif, const struct dpif_flow_put *put)
 	if (!event)
 		return count_lost(EVENT_FLOW_PUT);
 	begin_upcall_event(event, EVENT_FLOW_PUT, now_ns);
-	if (!bpf_probe_read_user(&flow, sizeof(flow), put))
+	if (!bpf_probe_read_user(&flow, sizeof(flow), put)) {
 		copy_key(event, flow.key, flow.key_len);
+		event->has_ufid = !bpf_probe_read_user(event->ufid, sizeof(event->ufid), flow.ufid);
+	}
 	submit(event);
 	return 0;
 }
