@@ -238,7 +238,7 @@ def test_what_is_left_out_of_rules_is_said() -> None:
     found = rules_in("\n".join([long, *["b"] * detrace.MOST_RULES]))
     assert found[0] == f"{long[:-7]}… (7 characters more)"
     assert found[1] == "b"
-    assert (len(found), found[-1]) == (detrace.MOST_RULES + 1, "1 more rules")
+    assert (len(found), found[-1]) == (detrace.MOST_RULES + 1, "1 more rule")
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,8 @@ def rules_in(text: str) -> tuple[str, ...]:
     """Return the rules that an answer has, a line each; what is left out is said in one too."""
     lines = (line.strip() for line in text.splitlines())
     found = [_cut(line) for line in lines if line and not line.startswith(_NO_RULES)]
-    more = [f"{len(found) - MOST_RULES:,} more rules"] if len(found) > MOST_RULES else []
+    left_out = len(found) - MOST_RULES
+    more = [f"{left_out:,} more rule{'s' * (left_out > 1)}"] if left_out > 0 else []
     return (*found[:MOST_RULES], *more)
 
 

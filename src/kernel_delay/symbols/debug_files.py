@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import IO
 
 from msgspec import Struct
 
@@ -104,9 +105,17 @@ def _fetch(build_id: bytes) -> tuple[str, str]:
 
     command = [DEBUGINFOD_FIND, "debuginfo", build_id.hex()]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=FETCH_S, check=False
-        )
+        # A pipe would be waited for as long as a child of the program has it.
+        with _memory() as output, _memory() as errors:
+            status = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                timeout=FETCH_S,
+                check=False,
+            ).returncode
+            said, path = _read(errors), _read(output)
     except FileNotFoundError:
         return "", (
             f"{DEBUGINFOD_URLS} is set, but {DEBUGINFOD_FIND} is not installed"
@@ -115,13 +124,23 @@ def _fetch(build_id: bytes) -> tuple[str, str]:
     except (subprocess.TimeoutExpired, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no answer within {FETCH_S} s"
         return "", f"debuginfod has no debug file ({reason})"
-    path = done.stdout.strip()
-    if done.returncode != 0 or not 0 < len(path) < _LONGEST_PATH:
+    if status != 0 or not 0 < len(path) < _LONGEST_PATH:
         # "Server query failed: No such file or directory"
-        said = done.stderr[-_LONGEST_PATH:].decode(errors="backslashreplace").strip()
-        reason = said.rpartition(": ")[2] or "it does not say why"
+        words = said.decode(errors="backslashreplace")
+        reason = words.rpartition(": ")[2] or "it does not say why"
         return "", f"debuginfod has no debug file ({reason})"
     return os.fsdecode(path), ""
+
+
+def _memory() -> IO[bytes]:
+    return open(os.memfd_create(DEBUGINFOD_FIND), "w+b")
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """The end of what was written to it."""
+    length = file.seek(0, os.SEEK_END)
+    file.seek(max(0, length - _LONGEST_PATH))
+    return file.read().strip()
 
 
 def _candidates(elf: Elf, path: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Functions of stripped programs, by debug files that a real debuginfod serves."""
 
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from tests import commands
 from tests.debian import library_path, unpacked
 from tests.integration.probes.test_resolve import assert_fires, user_probes
 from tests.integration.probes.usdt_workload import Start, Workload
-from tests.workload import wait_until
+from tests.workload import LASTS_S, wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="uprobes are for root only"),
@@ -194,3 +195,18 @@ def test_another_file_is_not_used_and_nobody_is_asked_twice(
         assert found.stripped
         assert found.unfetched == unfetched.format(other=other)
     assert asked.read_text() == "\n"
+
+
+def test_a_child_that_keeps_the_output_is_not_waited_for(
+    stripped_workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, child = tmp_path / DEBUGINFOD_FIND, tmp_path / "child"
+    program.write_text(f"#!/bin/sh\nsleep {LASTS_S} & echo $! >{child}\nwait\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv(DEBUGINFOD_URLS, "http://localhost:1/")
+    monkeypatch.setattr(debug_files, "FETCH_S", 1)
+    found = Functions.open(str(stripped_workload.executable))
+    assert found.unfetched == "debuginfod has no debug file (no answer within 1 s)"
+    # It goes on: else this fails.
+    os.kill(int(child.read_text()), signal.SIGKILL)
