@@ -363,8 +363,9 @@ def test_what_changes_is_what_the_kernels_dump_says(
             for number, cause in enumerate(causes, start=1):
                 cause(datapath)
                 deadline = time.monotonic() + HANGS_S
-                while len(of(follower.seen(), change)) < number * MANY:
-                    assert time.monotonic() < deadline
+                while len(of(lines := follower.seen(), change)) < number * MANY:
+                    changes = Counter((line.change, line.reason) for line in lines)
+                    assert time.monotonic() < deadline, (changes, datapath.appctl("upcall/show"))
                     if cause is small_limit:
                         cause(datapath)
                     time.sleep(0.1)
