@@ -234,6 +234,20 @@ def inherited(path: Path, *, related: bool) -> Iterator[list[int]]:
 WAITS = "print(flush=True); fcntl.flock(file, fcntl.LOCK_EX);"
 
 
+def test_lock_of_an_open_file_that_one_waits_for_has_its_owner(path: Path, tmp_path: Path) -> None:
+    """Who waits for it has no PID in /proc/locks."""
+    waits = f"print(flush=True); {OFD.replace('37', '38')}"
+    other = tmp_path / "other"
+    other.touch()
+    with opened(path, OFD) as owner, opened(path, waits) as waiter, opened(other, OFD):
+        wait_until(lambda: bool(lock_owners(waiter)))
+        found, first, free = lock_owners(waiter), lock_owner(waiter), lock_owners(owner)
+    assert [pid for _, pid in found] == [owner]
+    assert first is not None
+    assert (first.pid, first.shared) == (owner, False)
+    assert free == []
+
+
 def test_inherited_lock_is_that_of_all_who_have_the_file(path: Path) -> None:
     with inherited(path, related=False) as holders, opened(path, WAITS) as waiter:
         wait_until(lambda: bool(lock_owners(waiter)))

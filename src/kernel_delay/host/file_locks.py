@@ -56,8 +56,8 @@ def lock_owner(pid: int) -> LockOwner | None:
     """Return who has the lock that process `pid` waits for now: whoever took it, if it still does.
 
     Else it is the process that all who have it inherited the file from, if that has it too.
-    None if it waits for none, or the kernel does not show who has it, as with locks of open files
-    (F_OFD_SETLK) that one waits for, and those of other PID namespaces.
+    None if it waits for none, or the kernel does not show who has it, as with locks of other PID
+    namespaces.
     """
     with suppress(OSError):
         owner, *more = _awaited(pid) or (None,)
@@ -112,7 +112,41 @@ def _awaited(pid: int) -> list[Lock]:
             owner = line
         elif line.pid == pid and owner is not None and owner.pid > 0:
             return [owner, *_others_awaited(owner, line, lines)]
-    return []
+    return _awaited_by_open_file(pid, lines)
+
+
+def _awaited_by_open_file(pid: int, lines: Iterable[Lock]) -> list[Lock]:
+    """The lock that keeps a process in F_OFD_SETLKW, whose waiters have no PID (fcntl_locking(2)).
+
+    It is on a file that the process has open. None of several: which one is not known.
+    """
+    awaited: dict[Lock, Lock] = {}
+    owner = None
+    for line in lines:
+        if not line.waits:
+            owner = line
+        elif line.kind == "OFDLCK" and owner is not None:
+            awaited[line] = owner
+    if not awaited:
+        return []
+    inodes = _open_inodes(pid)
+    owners = {owner for line, owner in awaited.items() if line.file.rpartition(":")[2] in inodes}
+    return list(owners) if len(owners) == 1 else []
+
+
+def _open_inodes(pid: int) -> set[str]:
+    """The numbers of the inodes that a process has open; OSError if it has too many."""
+    end_s = time.thread_time() + MOST_CPU_S
+    found = set()
+    for path, _ in _named_files(pid):
+        if time.thread_time() > end_s:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        with suppress(FileNotFoundError):
+            for line in read_lines(Path(path.replace("/fd/", "/fdinfo/")), MOST_FILE_BYTES):
+                # Before the locks: fs/proc/fd.c:seq_show(), 5.14 to 6.18.
+                if line.startswith("ino:"):
+                    found.add(line.split()[1])
+    return found
 
 
 def lockers(lock: Lock, asker: int) -> Iterator[tuple[str, int]]:
