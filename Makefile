@@ -76,7 +76,7 @@ demo: build
 
 TEST_PARTS := test-unit test-integration test-kernels-least
 
-## test: every test, here and in virtual machines
+## test: the tests on this machine's kernel, and the most important ones in virtual machines
 test:
 	@$(call run_parts,$(TEST_PARTS))
 
@@ -89,19 +89,24 @@ test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
 		$(call run_parts,test-unit test-integration))
 
 # Each process of pytest would compile all tests once more, which takes it 7 CPU seconds.
-test-unit test-integration: export PYTHONDONTWRITEBYTECODE :=
+test-unit test-integration test-long: export PYTHONDONTWRITEBYTECODE :=
 
 # More at a time than two CPUs, as many of them wait; a file's one after the other.
 IN_PARALLEL := --numprocesses 4 --dist loadfile
 
 ## test-unit: those without BPF
 test-unit: $(HOST_TEST_SETUP)
-	@exec $(BIN)/python -m pytest $(IN_PARALLEL) tests/unit
+	@exec $(BIN)/python -m pytest $(IN_PARALLEL) -m 'not long' tests/unit
 
 ## test-integration: those that measure
 test-integration: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
-	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) --ignore=tests/unit
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m 'not long' --ignore=tests/unit
+
+## test-long: those that take much of a CPU: figures of cost, 10^6 events, pages as axe-core sees them
+test-long: $(HOST_TEST_SETUP)
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m long
 
 ## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
 test-repeat: build packages-repeat

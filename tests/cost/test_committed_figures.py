@@ -10,6 +10,7 @@ import pytest
 pytestmark = pytest.mark.usefixtures("measurable", "root_user")
 
 
+@pytest.mark.long
 def test_no_figure_rose(project: Path) -> None:
     # Objects that another test has open are not to be counted.
     command = [sys.executable, "-m", "bench.cost"]

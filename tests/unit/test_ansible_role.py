@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kernel_delay import commands
 from kernel_delay.cli import environment_options, parser_of
 
@@ -36,6 +38,7 @@ def play(project: Path, home: Path, *arguments: str, path: Path = Path("/")) -> 
     return done.stdout
 
 
+@pytest.mark.long
 def test_ansible_reads_the_playbook(project: Path, tmp_path: Path) -> None:
     listed = play(project, tmp_path, "--list-tasks")
     for task in ("Install the deb", "Install the rpm", "Write the options", "Start what watches"):
@@ -50,6 +53,7 @@ esac
 """
 
 
+@pytest.mark.long
 def test_options_of_the_role_are_options_of_watch(project: Path, tmp_path: Path) -> None:
     etc, commands_path = tmp_path / "etc", tmp_path / "bin"
     (etc / "default").mkdir(parents=True)

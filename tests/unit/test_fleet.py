@@ -562,6 +562,7 @@ def test_rows_that_are_never_written_are_one_line(
     assert "the Parquet files have rows that export never writes" in line
 
 
+@pytest.mark.long
 def test_a_small_file_does_not_fill_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ REWRITE = (
 Rows = dict[Requirement, Row]
 
 
-@pytest.fixture(scope="module", params=["x86_64", "aarch64"])
+@pytest.fixture(scope="module", params=["x86_64", pytest.param("aarch64", marks=pytest.mark.long)])
 def built_for(request: pytest.FixtureRequest) -> str:
     """The architecture of the objects."""
     if request.param != machine() and machine() != "x86_64":

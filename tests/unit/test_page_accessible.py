@@ -29,6 +29,8 @@ from tests.unit.test_page_layout import busy
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE
 
+pytestmark = pytest.mark.long
+
 WIDTH = 1400
 LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
     (WIDTH, "light"),

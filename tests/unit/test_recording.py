@@ -256,6 +256,7 @@ def test_large_sample_is_split_into_several_records(tmp_path: Path) -> None:
     assert read_samples(path) == [sample]
 
 
+@pytest.mark.long
 def test_a_million_events_are_read_in_bounded_memory(tmp_path: Path) -> None:
     """Written and read by a process that may have no more than so much."""
     script = f"""
@@ -282,6 +283,7 @@ assert sum(event.exit_ns - event.entry_ns for event in found.syscall_events) == 
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_a_million_events_are_reported_while_they_come() -> None:
     """From a pipe, by a process that may have no more memory than so much."""
     limited = ["prlimit", f"--as={300 << 20}", sys.executable, "-m", "kernel_delay", "report", "-"]

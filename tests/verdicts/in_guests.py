@@ -10,6 +10,12 @@ import pytest
 from tests.verdicts.run import run_case
 
 CASES = (
+    "causes/chain_fuse_2_computes",
+    "causes/chain_futex_3_timer",
+    "causes/chain_inode_1_timer",
+    "causes/chain_pipe_3_stopped",
+    "causes/chain_tcp_2_throttled",
+    "causes/chain_unix_3_frozen",
     "causes/child",
     "causes/condition",
     "causes/cpu_hogs_and_ticker",
@@ -21,11 +27,14 @@ CASES = (
     "causes/frozen_v2",
     "causes/fuse",
     "causes/futex_raw",
+    "causes/inode_lock",
     "causes/membarrier",
     "causes/memory_high",
+    "causes/mmap_lock",
     "causes/mqueue",
     "causes/mutex_chain",
     "causes/mutex_sleep",
+    "causes/network_lock",
     "causes/pipe_reader",
     "causes/quota",
     "causes/quota_of_threads",
