@@ -20,6 +20,9 @@ from tests.integration.kernel_datapath import BRIDGE, packets, send
 
 PACKETS = 20
 NO_TIME = "other_config:max-idle=3600000"
+# A slow Open vSwitch deletes flows that it has no time to check (ofproto/ofproto-dpif-upcall.c:
+# should_revalidate(), 3.5).
+ALWAYS_CHECKED = "other_config:min-revalidate-pps=0"
 DROPPED = "priority=50000,udp"
 
 
@@ -73,7 +76,7 @@ def until_there(ovs: Instance, count: int) -> None:
 def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """A bridge that gets the packets that a test sends, each a flow of its own that is kept."""
     with Instance(usdt_binaries) as ovs, kernel_datapath.bridge(ovs):
-        ovs.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+        ovs.vsctl("set", "Open_vSwitch", ".", NO_TIME, ALWAYS_CHECKED)
         yield ovs
 
 
@@ -350,7 +353,7 @@ def test_what_changes_is_what_the_kernels_dump_says(
     reason: str | None,
 ) -> None:
     """OpenFlow's own changes leave the flows of a datapath there, with other actions."""
-    datapath.vsctl("set", "Open_vSwitch", ".", NO_TIME)
+    datapath.vsctl("set", "Open_vSwitch", ".", NO_TIME, ALWAYS_CHECKED)
     datapath.appctl("revalidator/purge")
     until_there(datapath, 0)
     try:
@@ -372,7 +375,8 @@ def test_what_changes_is_what_the_kernels_dump_says(
             seen = follower.seen()[len(before) :]
             left = dumped(datapath).keys()
     finally:
-        datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", "max-idle")
+        for option in ("max-idle", "min-revalidate-pps"):
+            datapath.vsctl("remove", "Open_vSwitch", ".", "other_config", option)
         datapath.appctl("upcall/set-flow-limit", "200000")
         datapath.ofctl("del-flows", BRIDGE)
         datapath.ofctl("add-flow", BRIDGE, kernel_datapath.EVERY_FLOW_ANEW)
