@@ -284,15 +284,43 @@ def test_new_flow_waits_for_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(time, "monotonic", lambda: 10.0)
     ruled.hold([new, late])
-    assert list(ruled.release(0.1)) == []
+    assert list(ruled.release()) == []
     known[new.ufid, new.pmd_id] = ("table=0",)
-    assert list(ruled.release(0)) == [structs.replace(new, rules=("table=0",)), late]
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0 + detrace.WAITS_S)
+    assert list(ruled.release()) == [structs.replace(new, rules=("table=0",)), late]
     assert asked == [(new.ufid, new.pmd_id)]
     # What has its rules at once, or needs none, does not wait.
     modified = structs.replace(new, change="modify")
     ruled.hold([modified, late])
-    assert list(ruled.release(10.0)) == [structs.replace(modified, rules=("table=0",)), late]
+    assert list(ruled.release()) == [structs.replace(modified, rules=("table=0",)), late]
     assert asked == [(new.ufid, new.pmd_id)] * 2
+
+
+@pytest.mark.parametrize(("passes_s", "asked"), [(0.1, 60), (4.0, 40)])
+def test_the_end_does_not_wait_for_all_rules(
+    passes_s: float, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time it is asked so much time passes."""
+    now = 0.0
+
+    class Slow:
+        unanswered = 0
+
+        def rules(self, flows: Sequence[detrace.Flow]) -> Mapping[detrace.Flow, tuple[str, ...]]:
+            nonlocal now
+            now += passes_s
+            return dict.fromkeys(flows, ("table=0",))
+
+    slow = Slow()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    ruled = detrace.RuledEvents(
+        cast(detrace.Detrace, slow), probe._flow_of, probe._with_rules, probe._is_modified
+    )
+    ruled.hold([structs.replace(made(), ufid=f"{number:08}") for number in range(60)])
+    events = list(ruled.rest())
+    assert [event.ufid for event in events] == [f"{number:08}" for number in range(60)]
+    assert sum(bool(event.rules) for event in events) == asked
+    assert ruled.unanswered == 60 - asked
 
 
 def test_the_json_has_the_match_in_words() -> None:

@@ -3,6 +3,7 @@
 Open vSwitch has it since 3.4 (ofproto/ofproto-dpif-upcall.c:upcall_unixctl_ofproto_detrace()).
 """
 
+import math
 import re
 import time
 from collections import deque
@@ -18,6 +19,9 @@ METHOD = "ofproto/detrace"
 SINCE: Version = (3, 4)
 
 ANSWERS_WITHIN_S = 0.5
+REST_WITHIN_S = 5.0
+"""At the end, for all flows that still wait: the user waits too."""
+
 MOST_FLOWS = 20
 """That are asked for at once: the main thread answers each."""
 
@@ -60,7 +64,8 @@ class Detrace:
         """Return the rules of these flows; those without an answer in time are left out."""
         commands = {_command(flow): flow for flow in flows[:MOST_FLOWS]}
         answers = self._unixctl.ask(commands)
-        self._unixctl.receive(ANSWERS_WITHIN_S)
+        if answers.problem is None:
+            self._unixctl.receive(ANSWERS_WITHIN_S)
         self.unanswered += len(commands) - len(answers.texts)
         found = {commands[command]: rules_in(text) for command, text in answers.texts.items()}
         return {flow: rules for flow, rules in found.items() if rules}
@@ -120,13 +125,27 @@ class RuledEvents(Generic[_Event]):
             now = time.monotonic()
             self._held += ((now, each) for each in self._ask(some, self._is_known))
 
-    def release(self, waited_s: float = WAITS_S) -> Iterator[_Event]:
-        """Yield those before the first that has not waited so long, with the rules it has then."""
-        until, ready = time.monotonic() - waited_s, list[_Event]()
+    def rest(self) -> Iterator[_Event]:
+        """Yield all, with the rules that are known now; REST_WITHIN_S is for that in all."""
+        ends = time.monotonic() + REST_WITHIN_S
+        for some in _batches(self._held_until(math.inf)):
+            if time.monotonic() < ends:
+                yield from self._ask(some, lambda _: True)
+            else:
+                self._detrace.unanswered += sum(self._flow_of(each) is not None for each in some)
+                yield from some
+
+    def release(self) -> Iterator[_Event]:
+        """Yield those before the first that has not waited WAITS_S, with the rules it has then."""
+        for some in _batches(self._held_until(time.monotonic() - WAITS_S)):
+            yield from self._ask(some, lambda _: True)
+
+    def _held_until(self, until: float) -> list[_Event]:
+        """Take away the first ones that were held until then, or have no flow."""
+        ready: list[_Event] = []
         while self._held and (self._held[0][0] <= until or self._flow_of(self._held[0][1]) is None):
             ready.append(self._held.popleft()[1])
-        for some in _batches(ready):
-            yield from self._ask(some, lambda _: True)
+        return ready
 
     def _ask(
         self, events: Sequence[_Event], is_asked: Callable[[_Event], bool]

@@ -107,7 +107,7 @@ class FlowProbes(Probes):
     def rest(self) -> Iterator[FlowEvent]:
         """Yield, at the end, those that waited for their rules."""
         if self._ruled is not None:
-            yield from self._ruled.release(0)
+            yield from self._ruled.rest()
 
     def _events(self) -> Iterator[FlowEvent]:
         for data in self._programs.all_records():

@@ -140,7 +140,7 @@ class UpcallProbes(Probes):
     def rest(self) -> Iterator[Event | PortName]:
         """Yield, at the end, those that waited for their rules."""
         if self._ruled is not None:
-            yield from self._ruled.release(0)
+            yield from self._ruled.rest()
 
     def _events(self) -> Iterator[Event | PortName]:
         for data in self._programs.all_records():
