@@ -234,9 +234,21 @@ def inherited(path: Path, *, related: bool) -> Iterator[list[int]]:
 WAITS = "print(flush=True); fcntl.flock(file, fcntl.LOCK_EX);"
 
 
-def test_lock_of_an_open_file_that_one_waits_for_has_its_owner(path: Path, tmp_path: Path) -> None:
-    """Who waits for it has no PID in /proc/locks."""
-    waits = f"print(flush=True); {OFD.replace('37', '38')}"
+POSIX_WAITS = "print(flush=True); fcntl.lockf(file, fcntl.LOCK_EX);"
+OFD_WAITS = f"print(flush=True); {OFD.replace('37', '38')}"
+
+
+def ofd(first: int, length: int, command: int = 37) -> str:
+    """Lock so many bytes from one on."""
+    lock = f"struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, {first}, {length}, 0)"
+    return f"fcntl.fcntl(file, {command}, {lock});"
+
+
+@pytest.mark.parametrize("waits", [OFD_WAITS, POSIX_WAITS])
+def test_lock_of_an_open_file_that_one_waits_for_has_its_owner(
+    waits: str, path: Path, tmp_path: Path
+) -> None:
+    """Neither has a PID in /proc/locks; who waits by fcntl(2) has."""
     other = tmp_path / "other"
     other.touch()
     with opened(path, OFD) as owner, opened(path, waits) as waiter, opened(other, OFD):
@@ -246,6 +258,40 @@ def test_lock_of_an_open_file_that_one_waits_for_has_its_owner(path: Path, tmp_p
     assert first is not None
     assert (first.pid, first.shared) == (owner, False)
     assert free == []
+
+
+def test_all_who_have_parts_of_what_is_awaited_own_it(path: Path) -> None:
+    with (
+        opened(path, ofd(0, 10)) as one,
+        opened(path, ofd(20, 10)) as another,
+        opened(path, ofd(50, 10)),
+        opened(path, f"print(flush=True); {ofd(0, 40, 38)}") as waiter,
+    ):
+        wait_until(lambda: bool(lock_owners(waiter)))
+        found = {pid for _, pid in lock_owners(waiter)}
+    assert found == {one, another}
+
+
+OPENS_ANOTHER = "other = open(sys.argv[1] + 2 * 'x', 'r+');"
+
+
+@pytest.mark.parametrize("own", [OFD_WAITS, POSIX_WAITS])
+def test_waits_of_others_on_its_other_files_are_not_its_own(own: str, path: Path) -> None:
+    """By the descriptor of its call it is known which it waits for, and else it is not."""
+    other = path.with_name(path.name + "xx")
+    other.touch()
+    with (
+        opened(path, OFD) as owner,
+        opened(other, OFD),
+        opened(other, OFD_WAITS) as bystander,
+        opened(path, OPENS_ANOTHER + own) as waiter,
+    ):
+        wait_until(lambda: bool(lock_owners(bystander)))
+        wait_until(lambda: bool(lock_owners(waiter, 3)))
+        found, first, unsure = lock_owners(waiter, 3), lock_owner(waiter), lock_owners(waiter)
+    assert [pid for _, pid in found] == [owner]
+    assert first is None
+    assert unsure == []
 
 
 def test_inherited_lock_is_that_of_all_who_have_the_file(path: Path) -> None:

@@ -1,6 +1,8 @@
 """Joining events into sets, against trips whose truth is known."""
 
 import random
+from itertools import count
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +18,7 @@ from kernel_delay.monitors.upcalls.events import (
     RecvUpcall,
 )
 from kernel_delay.monitors.upcalls.join import UpcallSet, join
-from tests.unit.upcall_trips import Trip, World
+from tests.unit.upcall_trips import START_NS, Trip, World
 
 seeds = st.integers(0, 1 << 32)
 sizes = st.lists(st.integers(1, 64), min_size=1, max_size=5)
@@ -198,3 +200,30 @@ def test_any_events_are_joined_without_using_one_twice(events: list[Event]) -> N
     assert len(used) == len(set(used))
     assert sum(joined.batch_sizes) == sum(isinstance(event, RecvUpcall) for event in events)
     assert all(joined.usable[kind] <= joined.total[kind] for kind in joined.usable)
+
+
+@pytest.mark.parametrize(
+    ("captured", "flows"), [(100, ["A", None, None, "B", "C"]), (64, [None] * 5)]
+)
+def test_flow_of_a_key_that_was_cut_is_nobodys(captured: int, flows: list[str | None]) -> None:
+    """Of packets that are dropped puts have no execute behind them; equal ones put one flow."""
+    time_ns = count(START_NS)
+
+    def where() -> dict[str, Any]:
+        return {"time_ns": next(time_ns), "cpu": 0, "tid": 1, "comm": "handler1"}
+
+    def key(packet: str) -> dict[str, Any]:
+        return {"key": (bytes(64) + packet.encode() * 36)[:captured], "key_len": 100}
+
+    received = [
+        RecvUpcall(
+            **where(), **key(each), datapath="system@ovs", kind="miss", packet=b"", packet_len=60
+        )
+        for each in "AAABC"
+    ]
+    puts = [FlowPut(**where(), **key(each), ufid=each) for each in "ABC"]
+    found = [
+        each.flow_put.ufid if each.flow_put and each.is_own_flow else None
+        for each in join([*received, *puts]).sets
+    ]
+    assert found == flows

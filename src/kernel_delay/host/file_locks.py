@@ -30,7 +30,8 @@ MOST_LOCKS = 8
 MOST_FILES = 1024
 
 # Those that belong to an open file, and not to a process.
-_OF_OPEN_FILES = ("FLOCK", "OFDLCK")
+_OF_OFD = "OFDLCK"
+_OF_OPEN_FILES = ("FLOCK", _OF_OFD)
 
 
 class LockOwner(NamedTuple):
@@ -56,8 +57,8 @@ def lock_owner(pid: int) -> LockOwner | None:
     """Return who has the lock that process `pid` waits for now: whoever took it, if it still does.
 
     Else it is the process that all who have it inherited the file from, if that has it too.
-    None if it waits for none, or the kernel does not show who has it, as with locks of other PID
-    namespaces.
+    None if it waits for none, or maybe for several, or the kernel does not show who has it, as with
+    locks of other PID namespaces.
     """
     with suppress(OSError):
         owner, *more = _awaited(pid) or (None,)
@@ -88,57 +89,64 @@ def _common_parent(pids: Set[int]) -> int | None:
     return first[0] if len(first) == 1 else None
 
 
-def lock_owners(pid: int) -> list[tuple[str, int]]:
+def lock_owners(pid: int, fd: int | None = None) -> list[tuple[str, int]]:
     """Return the names and PIDs of all that have a lock that process `pid` waits for now.
 
+    `fd` is the descriptor of the file that it is on; None: not known.
     These are that of lock_owner(), whoever has the open file from it, as by fork(2), and the owners
     of other locks on the file that keep it: several can have one for reading.
     """
     found: dict[int, str] = {}
     with suppress(OSError):
-        for lock in islice(_awaited(pid), MOST_LOCKS):
+        for lock in islice(_awaited(pid, fd), MOST_LOCKS):
             for comm, owner in lockers(lock, pid):
                 found.setdefault(owner, comm)
     return [(comm, owner) for owner, comm in found.items()]
 
 
-def _awaited(pid: int) -> list[Lock]:
-    """The locks that keep a process: the one that the kernel shows first, and those of others."""
-    lines = all_locks()
-    owner = None
-    for line in lines:
-        # Who waits is below who has it.
-        if not line.waits:
-            owner = line
-        elif line.pid == pid and owner is not None and owner.pid > 0:
-            return [owner, *_others_awaited(owner, line, lines)]
-    return _awaited_by_open_file(pid, lines)
+def _awaited(pid: int, fd: int | None = None) -> list[Lock]:
+    """The locks that keep a process: the one that the kernel shows first, and those of others.
 
-
-def _awaited_by_open_file(pid: int, lines: Iterable[Lock]) -> list[Lock]:
-    """The lock that keeps a process in F_OFD_SETLKW, whose waiters have no PID (fcntl_locking(2)).
-
-    It is on a file that the process has open. None of several: which one is not known.
+    None where it may wait for several: which of its threads waits for which is not known.
     """
-    awaited: dict[Lock, Lock] = {}
+    lines = all_locks()
+    own: list[tuple[Lock, Lock]] = []
+    without_pid: list[tuple[Lock, Lock]] = []
     owner = None
     for line in lines:
+        # Who waits is below who has it. In F_OFD_SETLKW it has no PID (fcntl_locking(2)).
         if not line.waits:
             owner = line
-        elif line.kind == "OFDLCK" and owner is not None:
-            awaited[line] = owner
-    if not awaited:
+        elif owner is not None and line.pid == pid:
+            own.append((owner, line))
+        elif owner is not None and line.kind == _OF_OFD:
+            without_pid.append((owner, line))
+    if fd is not None:
+        inodes = _open_inodes(pid, fd)
+        waits = [each for each in own if _inode(each[1]) in inodes]
+        waits = waits or [each for each in without_pid if _inode(each[1]) in inodes]
+    else:
+        inodes = _open_inodes(pid) if without_pid else set()
+        waits = own + [each for each in without_pid if _inode(each[1]) in inodes]
+    if len({owner for owner, _ in waits}) != 1:
         return []
-    inodes = _open_inodes(pid)
-    owners = {owner for line, owner in awaited.items() if line.file.rpartition(":")[2] in inodes}
-    return list(owners) if len(owners) == 1 else []
+    owner, waiter = waits[0]
+    # Of another PID namespace.
+    if owner.pid <= 0 and owner.kind != _OF_OFD:
+        return []
+    return [owner, *_others_awaited(owner, waiter, lines)]
 
 
-def _open_inodes(pid: int) -> set[str]:
-    """The numbers of the inodes that a process has open; OSError if it has too many."""
+def _inode(lock: Lock) -> str:
+    return lock.file.rpartition(":")[2]
+
+
+def _open_inodes(pid: int, fd: int | None = None) -> set[str]:
+    """The numbers of the inodes that a process has open, or by `fd` alone; OSError if too many."""
     end_s = time.thread_time() + MOST_CPU_S
     found = set()
-    for path, _ in _named_files(pid):
+    files = _named_files(pid) if fd is None else [(f"/proc/{pid}/fd/{fd}", "")]
+    for path, _ in files:
         if time.thread_time() > end_s:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         with suppress(FileNotFoundError):
@@ -215,7 +223,7 @@ def _others_awaited(owner: Lock, waiter: Lock, lines: Iterable[Lock]) -> Iterato
         if (
             not line.waits
             and (line.kind, line.file) == (owner.kind, owner.file)
-            and line.pid != owner.pid
+            and line != owner
             and line.span[0] <= waiter.span[1]
             and waiter.span[0] <= line.span[1]
         ):

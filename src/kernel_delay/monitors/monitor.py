@@ -67,7 +67,7 @@ Opener = Callable[[Callable[[], "RecordingHeader | None"], ExitStack], OpenOutpu
 
 
 RULES_LOST: Mapping[str, str] = MappingProxyType(
-    {"unanswered_rules": "flows have no rules, as Open vSwitch did not answer in time"}
+    {"unanswered_rules": "flows have no rules: Open vSwitch gave no answer"}
 )
 """A part of LOST, of monitors with --rules."""
 

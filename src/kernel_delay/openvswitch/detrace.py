@@ -8,7 +8,6 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Generic, TypeVar
 
 from kernel_delay.errors import UnavailableError
@@ -19,11 +18,17 @@ METHOD = "ofproto/detrace"
 SINCE: Version = (3, 4)
 
 ANSWERS_WITHIN_S = 0.5
+ASKS_S = 1.0
+"""For all flows that are asked for before what has come meanwhile is read."""
+
 REST_WITHIN_S = 5.0
 """At the end, for all flows that still wait: the user waits too."""
 
 MOST_FLOWS = 20
 """That are asked for at once: the main thread answers each."""
+
+MOST_EVENTS = 1000
+"""Of those and of others between them, which are held no longer."""
 
 WAITS_S = 1.5
 """How long a new flow waits: Open vSwitch checks flows twice a second by default."""
@@ -120,32 +125,54 @@ class RuledEvents(Generic[_Event]):
         self._detrace.close()
 
     def hold(self, events: Iterable[_Event]) -> None:
-        """Take events."""
-        for some in _batches(events):
+        """Take events; for the rules of those that have them at once there is ASKS_S."""
+        ends = time.monotonic() + ASKS_S
+        for some in self._batches(events):
             now = time.monotonic()
-            self._held += ((now, each) for each in self._ask(some, self._is_known))
+            ready = self._ask(some, self._is_known) if now < ends else some
+            self._held += ((now, each) for each in ready)
+
+    def release(self) -> Iterator[_Event]:
+        """Yield those before the first that has not waited WAITS_S, with the rules it has then.
+
+        What there is no time for within ASKS_S comes the next time.
+        """
+        now = time.monotonic()
+        for some in self._batches(self._take_until(now - WAITS_S, now + ASKS_S)):
+            yield from self._ask(some, lambda _: True)
 
     def rest(self) -> Iterator[_Event]:
         """Yield all, with the rules that are known now; REST_WITHIN_S is for that in all."""
         ends = time.monotonic() + REST_WITHIN_S
-        for some in _batches(self._held_until(math.inf)):
+        for some in self._batches(self._take_until(math.inf, math.inf)):
             if time.monotonic() < ends:
                 yield from self._ask(some, lambda _: True)
             else:
                 self._detrace.unanswered += sum(self._flow_of(each) is not None for each in some)
                 yield from some
 
-    def release(self) -> Iterator[_Event]:
-        """Yield those before the first that has not waited WAITS_S, with the rules it has then."""
-        for some in _batches(self._held_until(time.monotonic() - WAITS_S)):
-            yield from self._ask(some, lambda _: True)
+    def _take_until(self, held: float, ends: float) -> Iterator[_Event]:
+        """Take away the first ones that were held until then, or have no flow, while there is time.
 
-    def _held_until(self, until: float) -> list[_Event]:
-        """Take away the first ones that were held until then, or have no flow."""
-        ready: list[_Event] = []
-        while self._held and (self._held[0][0] <= until or self._flow_of(self._held[0][1]) is None):
-            ready.append(self._held.popleft()[1])
-        return ready
+        Both are of time.monotonic().
+        """
+        while self._held and (self._held[0][0] <= held or self._flow_of(self._held[0][1]) is None):
+            if time.monotonic() > ends:
+                return
+            yield self._held.popleft()[1]
+
+    def _batches(self, events: Iterable[_Event]) -> Iterator[list[_Event]]:
+        """Yield the events in order, with as many flows at a time as are asked for at once."""
+        some: list[_Event] = []
+        flows = 0
+        for each in events:
+            some.append(each)
+            flows += self._flow_of(each) is not None
+            if flows == MOST_FLOWS or len(some) == MOST_EVENTS:
+                yield some
+                some, flows = [], 0
+        if some:
+            yield some
 
     def _ask(
         self, events: Sequence[_Event], is_asked: Callable[[_Event], bool]
@@ -156,13 +183,6 @@ class RuledEvents(Generic[_Event]):
         for each, flow in zip(events, flows, strict=True):
             found = rules.get(flow) if flow is not None else None
             yield self._with_rules(each, found) if found else each
-
-
-def _batches(events: Iterable[_Event]) -> Iterator[tuple[_Event, ...]]:
-    """Yield as many at a time as are asked for at once."""
-    each = iter(events)
-    while some := tuple(islice(each, MOST_FLOWS)):
-        yield some
 
 
 def rules_in(text: str) -> tuple[str, ...]:

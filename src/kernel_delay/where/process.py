@@ -42,7 +42,7 @@ from kernel_delay.where.calls import (
     restarted_call,
     with_files,
 )
-from kernel_delay.where.files import MOST_NAMED, Files, Found
+from kernel_delay.where.files import MOST_NAMED, Descriptor, Files, Found
 from kernel_delay.where.python_frames import GilWait, PythonThreads, gil_wait, joined
 from kernel_delay.where.standing import (
     TASK_DEAD,
@@ -246,7 +246,7 @@ class Process:
         if state in ("sleeping", "uninterruptible"):
             reason = sleep_reason([frame.name for frame in frames if frame.name])
         if reason == "file_lock":
-            waited = self._file_lock(waited)
+            waited = self._file_lock(waited, looked.waited.descriptors)
         user, missing = self._user(looked)
         return ThreadPosition(
             tid=thread.tid,
@@ -276,8 +276,9 @@ class Process:
             return joined((), None, looked.python)
         return joined(self._named(self._space, stack), stack.end, looked.python)
 
-    def _file_lock(self, waited: Waited) -> Waited:
-        owners = (Holder("owner", pid, comm) for comm, pid in lock_owners(self._target.pid))
+    def _file_lock(self, waited: Waited, descriptors: Sequence[Descriptor]) -> Waited:
+        fd = descriptors[0].fd if descriptors else None
+        owners = (Holder("owner", pid, comm) for comm, pid in lock_owners(self._target.pid, fd))
         holders = (*waited.holders, *islice(owners, MOST_NAMED))
         return structs.replace(waited, holders=holders)
 

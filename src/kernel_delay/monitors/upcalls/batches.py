@@ -9,8 +9,8 @@ the kernel gets them all at once, in the same order and thread. Read in Open
 vSwitch 3.7 and 4.0.
 
 What only order can assign may be assigned wrongly where upcalls have no
-operation: a put without its key and without an execute behind it, and a batch
-of which nothing came, which looks like the beginning of the next.
+operation: a put without its whole key and without an execute behind it, and a
+batch of which nothing came, which looks like the beginning of the next.
 """
 
 from kernel_delay.monitors.upcalls.events import (
@@ -32,6 +32,9 @@ class OpenUpcall:
         """Start from its receipt."""
         self.recv = recv
         self.put: FlowPut | None = None
+        # Whether the put is surely its own: where keys were cut, or not captured, others may have
+        # the same beginning.
+        self.is_own_flow = False
         self.execute: FlowExecute | None = None
         self.kernel_execute: PacketCmdExecute | None = None
 
@@ -86,16 +89,24 @@ class BatchReader:
 
     def _put(self, event: FlowPut) -> None:
         self._guessed = None
-        for index, upcall in self._open():
-            if upcall.put or upcall.execute or upcall.recv.kind != "miss":
-                continue
-            known = bool(event.key and upcall.recv.key)
-            if known and not _same_key(event, upcall.recv):
-                continue
-            upcall.put = event
-            self._cursor = index
-            self._guessed = None if known else upcall
+        found = [
+            (index, upcall)
+            for index, upcall in self._open()
+            if not upcall.put
+            and not upcall.execute
+            and upcall.recv.kind == "miss"
+            and (not _are_known(event, upcall.recv) or _same_key(event, upcall.recv))
+        ]
+        if not found:
             return
+        self._cursor, upcall = found[0]
+        upcall.put = event
+        if not _are_known(event, upcall.recv):
+            self._guessed = upcall
+            return
+        # Of equal keys the flow is the same.
+        is_whole = len(event.key) == event.key_len and len(upcall.recv.key) == upcall.recv.key_len
+        upcall.is_own_flow = is_whole or len(found) == 1
 
     def _execute(self, event: FlowExecute) -> OpenUpcall | None:
         for index, upcall in self._open():
@@ -140,6 +151,10 @@ class BatchReader:
                     start = index + 1
                     break
         return pairs
+
+
+def _are_known(put: FlowPut, recv: RecvUpcall) -> bool:
+    return bool(put.key and recv.key)
 
 
 def _same_key(put: FlowPut, recv: RecvUpcall) -> bool:

@@ -134,9 +134,11 @@ class UpcallCost(Monitor["UpcallEvents", "UpcallProbes", CostOptions]):
         """The probes of the whole trip."""
         from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
 
+        # Of keys that are cut it is not known which packet's the flow is.
+        shows_flows = options.sets or options.rules
         plan = UpcallPlan(
             options.packet_size,
-            options.flow_key_size,
+            max(options.flow_key_size, arguments.WHOLE_KEY * shows_flows),
             whole_trip=True,
             ring_bytes=arguments.buffer_bytes(options.buffer_page_count),
             rules=options.rules,

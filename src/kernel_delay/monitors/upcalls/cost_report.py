@@ -70,20 +70,24 @@ def set_lines(found: UpcallSet) -> list[str]:
     return [
         f"{present} batch {found.batch}: {_costs(costs_of(found))}",
         *(f"  {event_line(event)}" for event in found.events),
-        *_flow_lines(found.flow_put),
+        *_flow_lines(found),
     ]
 
 
-def _flow_lines(put: FlowPut | None) -> list[str]:
+def _flow_lines(found: UpcallSet) -> list[str]:
     """Which flow is put, and its rules as far as they are known."""
+    put = found.flow_put
     if put is None or not put.ufid:
         return []
+    if not found.is_own_flow:
+        return ["  flow not known: another upcall's key begins like this one's (--flow-key-size)"]
     return [f"  flow ufid:{put.ufid}", *(f"    {printable(rule)}" for rule in put.rules)]
 
 
 def json_of(found: UpcallSet) -> Mapping[str, object]:
     """One set for JSON: which upcall it is, when its events were, and its intervals."""
     received, put = found.recv_upcall, found.flow_put
+    flow = put if found.is_own_flow else None
     trip = {
         "dp_upcall": found.dp_upcall,
         "recv_upcall": received,
@@ -100,8 +104,8 @@ def json_of(found: UpcallSet) -> Mapping[str, object]:
         "kind": received.kind,
         "packet_len": received.packet_len,
         "batch": found.batch,
-        "ufid": (put.ufid or None) if put else None,
-        "rules": put.rules if put else (),
+        "ufid": (flow.ufid or None) if flow else None,
+        "rules": flow.rules if flow else (),
         "times_ns": {name: event and event.time_ns for name, event in trip.items()},
         **structs.asdict(costs_of(found)),
     }

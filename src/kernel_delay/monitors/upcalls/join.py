@@ -99,7 +99,8 @@ class UpcallSet(Struct, frozen=True):
     """What was found of one packet's trip; only `recv_upcall` is always there.
 
     `batch` numbers the batches of all threads from 0, in the order of their
-    first upcall within a thread.
+    first upcall within a thread. `is_own_flow` says whether `flow_put` is
+    surely that of this packet.
     """
 
     recv_upcall: RecvUpcall
@@ -108,6 +109,7 @@ class UpcallSet(Struct, frozen=True):
     flow_put: FlowPut | None = None
     flow_execute: FlowExecute | None = None
     packet_cmd_execute: PacketCmdExecute | None = None
+    is_own_flow: bool = True
 
     @property
     def complete(self) -> bool:
@@ -164,6 +166,7 @@ def join(events: Sequence[Event], handlers: Collection[str] | None = None) -> Jo
                 batch=len(batch_sizes),
                 dp_upcall=kernel.get(id(upcall.recv)),
                 flow_put=upcall.put,
+                is_own_flow=upcall.is_own_flow,
                 flow_execute=upcall.execute,
                 packet_cmd_execute=upcall.kernel_execute,
             )
