@@ -34,7 +34,6 @@ CASES = (
     "causes/mqueue",
     "causes/mutex_chain",
     "causes/mutex_sleep",
-    "causes/network_lock",
     "causes/pipe_reader",
     "causes/quota",
     "causes/quota_of_threads",
