@@ -254,7 +254,9 @@ def test_lock_of_an_open_file_that_one_waits_for_has_its_owner(
     with opened(path, OFD) as owner, opened(path, waits) as waiter, opened(other, OFD):
         wait_until(lambda: bool(lock_owners(waiter)))
         found, first, free = lock_owners(waiter), lock_owner(waiter), lock_owners(owner)
+        without_file = lock_owners(waiter, 999)
     assert [pid for _, pid in found] == [owner]
+    assert without_file == found
     assert first is not None
     assert (first.pid, first.shared) == (owner, False)
     assert free == []

@@ -29,8 +29,9 @@ MOST_LOCKS = 8
 # Of a process, files that are looked at.
 MOST_FILES = 1024
 
-# Those that belong to an open file, and not to a process.
 _OF_OFD = "OFDLCK"
+
+# Those that belong to an open file, and not to a process.
 _OF_OPEN_FILES = ("FLOCK", _OF_OFD)
 
 
@@ -121,8 +122,8 @@ def _awaited(pid: int, fd: int | None = None) -> list[Lock]:
             own.append((owner, line))
         elif owner is not None and line.kind == _OF_OFD:
             without_pid.append((owner, line))
-    if fd is not None:
-        inodes = _open_inodes(pid, fd)
+    # The main thread may have ended, and then has no descriptors in /proc.
+    if fd is not None and (inodes := _open_inodes(pid, fd)):
         waits = [each for each in own if _inode(each[1]) in inodes]
         waits = waits or [each for each in without_pid if _inode(each[1]) in inodes]
     else:
