@@ -14,6 +14,8 @@ def stage() -> Iterator[Staged]:
             process.pid,
             cause(
                 "doubtful_user",
+                # In step with the kernel's ticks, which then find it in its own code alone.
+                "user_work",
                 names=("signals a second",),
                 # The timer itself interrupts it.
                 also=("kernel_work", "interrupt_load"),

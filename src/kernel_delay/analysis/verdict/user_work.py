@@ -1,7 +1,7 @@
 """The rule that acquits, as a thread was busy with its own code, and what speaks against that."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -242,7 +242,7 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
     faults = times.minor_faults + times.major_faults
     if thread.page_faults is None and per_s(faults, sample) >= MANY_PER_S:
         causes.append(f"{per_s(faults, sample):,.0f} page faults a second")
-    if thread.signals and per_s(thread.signals, sample) >= MANY_PER_S:
+    if thread.signals and has_many_signals(sample, thread):
         causes.append(f"{per_s(thread.signals, sample):,.0f} signals a second")
     denied = sum(stats.without_entry for stats in thread.syscalls)
     if per_s(denied, sample) >= MANY_PER_S:
@@ -310,23 +310,33 @@ def _say_user(case: Case) -> Statement:
     claim = f"{name(sample, thread)} was in its own code"
     if not case.accused and not_refuted(sample, thread):
         claim = f"the kernel is not to blame: {claim}"
-    denied = sum(stats.without_entry for stats in thread.syscalls)
-    if not denied:
-        return Statement(claim, "program")
-    unknown = (
-        f"That includes what the kernel took for {denied:,} system calls that had no entry: how"
-        " much is not known."
-    )
-    return Statement(claim, "program", details=(unknown,))
+    return Statement(claim, "program", details=tuple(_included(sample, thread)))
+
+
+def _included(sample: Sample, thread: Thread) -> Iterator[str]:
+    """Say of what else the thread's own time is, and nothing shows how much."""
+    if denied := sum(stats.without_entry for stats in thread.syscalls):
+        calls = f"{denied:,} system calls that had no entry"
+        yield f"That includes what the kernel took for {calls}: how much is not known."
+    # Ticks that find a thread at its signals have what these take, unless a timer sends them in
+    # step with the ticks.
+    if has_many_signals(sample, thread) and not doubtful_ns(thread):
+        signals = f"{per_s(thread.signals or 0, sample):,.0f} signals a second"
+        yield f"That includes what the kernel took for {signals}: how much is not known."
+
+
+def has_many_signals(sample: Sample, thread: Thread) -> bool:
+    """Whether the kernel took time that no hook sees to hand signals to the thread."""
+    return per_s(thread.signals or 0, sample) >= MANY_PER_S
 
 
 def not_refuted(sample: Sample, thread: Thread) -> bool:
     """Whether what would refute that the thread kept itself busy was looked at, and is not there.
 
-    What was missed could be it; so could calls that were denied at their entry; kernel time
-    that no hook sees, which only the kernel's own count of the thread's times shows; the
-    hypervisor's, of each thread or at least of each CPU; and a third of the window in futexes,
-    which may have been locks.
+    What was missed could be it; so could calls that were denied at their entry; many signals;
+    kernel time that no hook sees, which only the kernel's own count of the thread's times shows;
+    the hypervisor's, of each thread or at least of each CPU; and a third of the window in
+    futexes, which may have been locks.
     """
     time, times, lost = thread.time, thread.task_times, sample.lost
     futexes_ns = sum(sleep.ns for sleep in thread.sleeps if sleep.reason == "futex")
@@ -338,6 +348,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
         and futexes_ns < ASLEEP_SHARE * sample.window.duration_ns
         and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
+        and not has_many_signals(sample, thread)
         and (times.steal_ns is not None or _sees_steal_of_cpus(sample))
     )
 
