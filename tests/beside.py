@@ -30,9 +30,15 @@ LONGEST = (
     "tests/integration/triggers/test_consecutive_windows.py",
     "tests/integration/triggers/test_ground_truth.py",
     "tests/unit/test_page_accessible.py",
+    "tests/unit/test_page_in_browser.py",
+    "tests/unit/test_fleet.py",
     "tests/unit/test_recording.py",
+    "tests/unit/test_without_extensions.py",
     "tests/unit/test_kernel_requirements.py",
     "tests/unit/test_mcp.py",
+    "tests/unit/test_assistants_client.py",
+    "tests/unit/test_page_layout.py",
+    "tests/unit/test_error_sentences.py",
     "tests/unit/test_ansible_role.py",
 )
 """Files that take long for their number of tests: begun late, they would run on alone."""

@@ -38,6 +38,17 @@ INTERPRETERS = tuple(
     {version: program for program, version in VERSIONS.items() if version >= "03080000"}.values()
 )
 
+# The oldest, the newest and the one in use: `make test-long` has the others.
+_FIRST = (
+    INTERPRETERS[0],
+    min(INTERPRETERS, key=VERSIONS.__getitem__),
+    max(INTERPRETERS, key=VERSIONS.__getitem__),
+)
+of_each_interpreter = pytest.mark.parametrize(
+    "interpreter",
+    [pytest.param(each, marks=[] if each in _FIRST else pytest.mark.long) for each in INTERPRETERS],
+)
+
 
 @contextmanager
 def script(

@@ -16,6 +16,7 @@ from tests.integration.where.interpreters import (
     VERSIONS,
     first_line,
     is_asleep,
+    of_each_interpreter,
     script,
     where,
 )
@@ -156,7 +157,7 @@ def owners(thread: ThreadPosition) -> list[int]:
     return [each.tid for each in thread.holders if each.relation == "owner"]
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_gil_waiter_names_the_holder_in_c(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "holds.py", HOLDS_IN_C) as process:
         holder = when_held(process)
@@ -167,7 +168,7 @@ def test_gil_waiter_names_the_holder_in_c(interpreter: str, tmp_path: Path) -> N
     assert waiter.holders == (Holder("owner", holder, threads[holder].name),)
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_gil_waiter_names_the_running_holder(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "spins.py", HOLDS_IN_PYTHON) as process:
         holder = when_held(process)
@@ -177,7 +178,7 @@ def test_gil_waiter_names_the_running_holder(interpreter: str, tmp_path: Path) -
     assert threads[process.pid].waits_for in allowed
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_gil_waiter_that_wakes_up_often_is_known(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "holds.py", WAITS_OFTEN) as process:
         holder = when_held(process)
@@ -192,7 +193,7 @@ def test_gil_waiter_that_wakes_up_often_is_known(interpreter: str, tmp_path: Pat
         assert waiter.waits_for in (wanted, None)
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_waiter_for_another_lock_waits_for_a_futex(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "waits.py", WAITS_FOR_ANOTHER_LOCK) as process:
         waiter = int(first_line(process))
@@ -202,7 +203,7 @@ def test_waiter_for_another_lock_waits_for_a_futex(interpreter: str, tmp_path: P
     assert owners(threads[waiter]) == []
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_gil_and_mutex_are_a_deadlock(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "dead.py", DEADLOCK) as process:
         holder = when_held(process)
@@ -215,7 +216,7 @@ def test_gil_and_mutex_are_a_deadlock(interpreter: str, tmp_path: Path) -> None:
     assert "waits for: Python's interpreter lock (GIL), held by" in done.stdout
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_gil_that_changes_hands_is_no_deadlock(interpreter: str, tmp_path: Path) -> None:
     """Each of the threads waits for the lock while another has it, at one time or another."""
     with script([interpreter], tmp_path / "contend.py", CONTEND) as process:

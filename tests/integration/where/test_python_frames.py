@@ -18,6 +18,7 @@ from tests.integration.where.interpreters import (
     VERSIONS,
     first_line,
     is_asleep,
+    of_each_interpreter,
     script,
     where,
 )
@@ -234,7 +235,7 @@ def assert_frames_are_its_own(process: "subprocess.Popen[str]") -> dict[int, Thr
     return threads
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_sleeping_thread_has_its_own_frames(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / FILE_NAME, ASLEEP) as process:
         threads = assert_frames_are_its_own(process)
@@ -246,7 +247,7 @@ def test_sleeping_thread_has_its_own_frames(interpreter: str, tmp_path: Path) ->
     assert {frame.language for frame in between} == {None}
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_each_thread_has_its_own_frames(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "threads.py", THREADS) as process:
         own = own_frames(process)
@@ -255,7 +256,7 @@ def test_each_thread_has_its_own_frames(interpreter: str, tmp_path: Path) -> Non
     assert {tid: named(threads[tid]) for tid in own} == own
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_each_kind_of_frame_is_the_programs_own(interpreter: str, tmp_path: Path) -> None:
     with script([interpreter], tmp_path / "waits.py", WAITS) as process:
         own = own_frames(process)
@@ -314,7 +315,7 @@ def test_stopped_process_has_its_own_frames(tmp_path: Path) -> None:
     assert {tid: named(threads[tid]) for tid in own} == own
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@of_each_interpreter
 def test_busy_thread_has_frames_of_its_loop(interpreter: str, tmp_path: Path) -> None:
     file = tmp_path / "busy.py"
     lines = BUSY.splitlines()
