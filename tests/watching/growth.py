@@ -9,7 +9,8 @@ from msgspec import Struct
 
 MIB = 1 << 20
 
-# What the allocator and the page cache of the symbols may do, once it is warm.
+# What the allocator, the page cache of the symbols and histograms that are remembered
+# (HISTOGRAMS_REMEMBERED) may do, once it is warm.
 GROWTH = 1.05
 GROWTH_BYTES = 8 * MIB
 

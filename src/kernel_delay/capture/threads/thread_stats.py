@@ -152,7 +152,10 @@ def _histogram(histograms: "list[HistogramRecord]") -> Histogram:
 
 
 HISTOGRAMS_REMEMBERED = 4096
-"""Most threads have but a few intervals, and the same histograms as others: these are one."""
+"""Most threads have but a few intervals, and the same histograms as others: these are one.
+
+All together take 3.5 MiB at most: a watch grows by that much in its first hours.
+"""
 
 
 @lru_cache(HISTOGRAMS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
