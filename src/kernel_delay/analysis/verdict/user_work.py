@@ -262,10 +262,12 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
     return causes
 
 
+DOUBTFUL_SHARE = 0.1
+
 DOUBTFUL_USER = Rule(
     name="doubtful_user",
     of_sleepers=False,
-    least_share=0.1,
+    least_share=DOUBTFUL_SHARE,
     lost_ns=_doubtful_ns,
     say=_say_doubtful,
     measures="The kernel's own system time of a thread (stime), if it exceeds the calls, page"
@@ -310,19 +312,21 @@ def _say_user(case: Case) -> Statement:
     claim = f"{name(sample, thread)} was in its own code"
     if not case.accused and not_refuted(sample, thread):
         claim = f"the kernel is not to blame: {claim}"
-    return Statement(claim, "program", details=tuple(_included(sample, thread)))
+    return Statement(claim, "program", details=tuple(_unknown(sample, thread)))
 
 
-def _included(sample: Sample, thread: Thread) -> Iterator[str]:
-    """Say of what else the thread's own time is, and nothing shows how much."""
+def _unknown(sample: Sample, thread: Thread) -> Iterator[str]:
+    """Say what else the kernel took some of the thread's time for, which nothing shows."""
     if denied := sum(stats.without_entry for stats in thread.syscalls):
         calls = f"{denied:,} system calls that had no entry"
         yield f"That includes what the kernel took for {calls}: how much is not known."
-    # Ticks that find a thread at its signals have what these take, unless a timer sends them in
-    # step with the ticks.
-    if has_many_signals(sample, thread) and not doubtful_ns(thread):
+    # Ticks find a thread at its signals too, unless a timer sends them in step with the ticks.
+    if (
+        has_many_signals(sample, thread)
+        and doubtful_ns(thread) < DOUBTFUL_SHARE * sample.window.duration_ns
+    ):
         signals = f"{per_s(thread.signals or 0, sample):,.0f} signals a second"
-        yield f"That includes what the kernel took for {signals}: how much is not known."
+        yield f"It also had {signals}: how much the kernel took for these is not known."
 
 
 def has_many_signals(sample: Sample, thread: Thread) -> bool:
