@@ -768,6 +768,27 @@ def test_interrupt_load_names_the_interrupt() -> None:
     assert "smp_affinity" not in found("interrupt_load", sample(of_rcu)).text
 
 
+@pytest.mark.parametrize(
+    ("irq", "interrupts", "signals", "is_said"),
+    [
+        ("local timer", 50_000, 49_900, True),
+        ("arch_timer", 50_000, 49_900, True),
+        ("local timer", 500_000, 49_900, False),
+        ("local timer", 500, 499, False),
+        ("eth0", 50_000, 49_900, False),
+    ],
+)
+def test_signals_that_come_as_often_as_a_timer_interrupts_may_be_why(
+    irq: str, interrupts: int, signals: int, is_said: bool
+) -> None:
+    thread = timed_thread(5, "a", user=400, hard_irq=50)
+    hard_irqs = (HardIrqStats(irq, interrupts, 50 * MS, MS),)
+    signalled = replace(thread, hard_irqs=hard_irqs, signals=signals)
+    text = found("interrupt_load", sample(signalled)).text
+    assert ("99,800 signals a second: a timer that sends them" in text) == is_said
+    assert ("signals" in text) == is_said
+
+
 def test_an_interrupt_is_no_more_than_what_others_raised() -> None:
     irq = SoftIrqStats(3, "net_rx", 9, 300 * MS, MS)
     thread = replace(timed_thread(5, "a", soft_irq=300), soft_irqs=(irq,), own_soft_irq_ns=200 * MS)

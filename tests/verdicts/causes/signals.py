@@ -16,8 +16,9 @@ def stage() -> Iterator[Staged]:
                 "doubtful_user",
                 # In step with the kernel's ticks, which then find it in its own code alone.
                 "user_work",
-                names=("signals a second",),
                 # The timer itself interrupts it.
-                also=("kernel_work", "interrupt_load"),
+                "interrupt_load",
+                names=("signals a second",),
+                also=("kernel_work",),
             ),
         )

@@ -10,6 +10,7 @@ from kernel_delay.analysis.verdict.user_work import (
     DOUBTFUL_USER,
     causes_of,
     doubtful_ns,
+    has_many_signals,
     interrupts_of,
     per_s,
 )
@@ -123,7 +124,7 @@ def _say_interrupts(case: Case) -> Statement:
         most_ns, most = max(irqs)
         # With what its own calls raised it can be more than what others did.
         how_long = f", {length(most_ns)}" if most_ns <= case.lost_ns else ""
-        details = (f"Most of it was {most}{how_long}.",)
+        details = (f"Most of it was {most}{how_long}.", *_signals_of_timers(case, most))
     doubtful = _beside_handlers(case)
     return Statement(
         f"interrupts took the CPU from {name(case.sample, thread)}",
@@ -133,6 +134,21 @@ def _say_interrupts(case: Case) -> Statement:
         _irq_advice(thread),
         frozenset([(DOUBTFUL_USER.name, thread.tid)] if doubtful else []),
     )
+
+
+# What the CPU's own timer interrupts by: see IRQ_VECTORS, and drivers/clocksource/arm_arch_timer.c.
+_TIMERS = frozenset((IRQ_VECTORS[0xEC], "arch_timer"))
+
+
+def _signals_of_timers(case: Case, most: str) -> tuple[str, ...]:
+    """The signals that may be why a timer interrupts so often: as of timer_create(2)."""
+    sample, thread = case.sample, case.thread
+    interrupts = sum(irq.count for irq in thread.hard_irqs if irq.name in _TIMERS)
+    signals = thread.signals or 0
+    if most not in _TIMERS or not has_many_signals(sample, thread) or 2 * signals < interrupts:
+        return ()
+    rate = f"{per_s(signals, sample):,.0f} signals a second"
+    return (f"It had {rate}: a timer that sends them may be why.",)
 
 
 def _beside_handlers(case: Case) -> tuple[str, ...]:
