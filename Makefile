@@ -110,7 +110,7 @@ test-long: $(HOST_TEST_SETUP)
 
 ## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
 test-repeat: build packages-repeat
-	@exec python3 -m tests.repeat --runs $(RUNS) $(REPEAT_ARGS)
+	@exec $(BIN)/python -m tests.repeat --runs $(RUNS) $(REPEAT_ARGS)
 
 ## test-wheel: what the wheel holds, and what it measures without clang and libbpf, and in bare Debians
 test-wheel: build packages-test packages-wheel .venv/.extra-test .venv/.extra-wheel

@@ -1,9 +1,9 @@
 """python -m tests.repeat [COMMAND...]: does the test command pass each time, also under load?
 
 Runs it again and again, every second time beside what keeps the CPUs busy. A line for each run goes
-to stdout and to runs.txt in the folder of the results: when, what, how long, how it ended, and what
-failed. The output of run 3 is in run-3.log beside that. Exit status 1 if any run failed, also of
-those that --resume goes on behind.
+to stdout and to runs.txt in the folder of the results: what, at which commit, when, how long it
+took, how it ended, and what failed. The output of run 3 is in run-3.log beside that. Exit status 1
+if any run failed, also of those that --resume goes on behind.
 """
 
 import argparse
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+
+from tests.kernels.record import commit
 
 PROJECT = Path(__file__).parent.parent
 RESULTS = PROJECT / "build" / "repeat"
@@ -67,6 +69,7 @@ def run(number: int, command: list[str], load: list[str], results: Path) -> tupl
     words = [
         f"run {number}",
         shlex.join(command),
+        commit(),
         f"{began:%Y-%m-%d %H:%M:%S}",
         f"beside {shlex.join(load)}" if load else "alone",
         f"{took_s // 60} min {took_s % 60:02} s",

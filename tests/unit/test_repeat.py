@@ -38,7 +38,7 @@ def test_every_second_run_is_beside_the_load(project: Path, tmp_path: Path) -> N
     options = ("--runs", 3, "--load", "sleep 60", "--results", tmp_path)
     done = repeat(project, *options, "--", "sh", "-c", "echo all is well")
     *runs, said = done.stdout.splitlines()
-    beside = [line.split(" | ")[3] for line in runs]
+    beside = [line.split(" | ")[4] for line in runs]
     assert beside == ["alone", "beside sleep 60", "alone"]
     assert (done.returncode, said) == (0, "3 of 3 runs passed")
     assert (tmp_path / "runs.txt").read_text().splitlines() == runs
@@ -51,7 +51,7 @@ def test_runs_are_resumed_behind_those_before(project: Path, tmp_path: Path) -> 
     done = repeat(project, *options, "--resume", "--runs", 3, "--", "true")
     runs = (tmp_path / "runs.txt").read_text().splitlines()
     assert [line.split(" | ")[0] for line in runs] == ["run 1", "run 2", "run 3"]
-    assert runs[1].split(" | ")[3] == "beside sleep 60"
+    assert runs[1].split(" | ")[4] == "beside sleep 60"
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "2 of 3 runs passed")
 
 
