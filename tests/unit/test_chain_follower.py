@@ -414,6 +414,23 @@ def test_server_that_asks_another_one_is_not_said_to_be_idle(
     assert {part.idle for part in shown.chain.parts if part.threads} == {not asks}
 
 
+def test_server_whose_client_is_not_seen_to_wait_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """As a client is that was stopped after its last answer."""
+    server, client = (each.pid for each in sleepers)
+    of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),), is_server=True)
+    programs = polls(monkeypatch, server, (), {server: (of_client,)})
+    follower = Follower((server, client), UnixSockets())
+    goes_to_sleep(programs, server, server, 91)
+    follower.look()
+    runs(programs, client, client, 95)
+    ((_, shown),) = follower.chains([(server, blocked(server, 100))], 100, 200)
+    assert shown.chain is not None
+    assert [part.idle for part in shown.chain.parts if part.threads] == [True]
+
+
 @pytest.mark.parametrize("is_client", [True, False])
 def test_server_that_waits_for_its_client_is_idle(
     monkeypatch: pytest.MonkeyPatch,

@@ -171,8 +171,8 @@ def test_a_unix_client_waits_for_its_server() -> None:
             file = file_of(slept(client.fileno(), "socket_receive", "recvfrom"))
     assert (file.kind, file.peer_address) == ("unix", f"@{name[1:]}")
     assert [peer.pid for peer in file.peers] == [child]
-    assert file.is_client
-    assert not server.is_client
+    assert (file.is_client, file.is_server) == (True, False)
+    assert (server.is_client, server.is_server) == (False, True)
     assert [peer.pid for peer in server.peers] == [PID]
 
 
@@ -194,8 +194,8 @@ def test_a_tcp_client_on_loopback_waits_for_its_server(host: str) -> None:
     assert (file.kind, file.name) == ("tcp", f"{shown}:{own_port}")
     assert file.peer_address == f"{shown}:{port}"
     assert [peer.pid for peer in file.peers] == [child]
-    assert file.is_client
-    assert not server.is_client
+    assert (file.is_client, file.is_server) == (True, False)
+    assert (server.is_client, server.is_server) == (False, True)
 
 
 def test_a_server_of_ipv6_has_clients_of_ipv4() -> None:
@@ -246,7 +246,7 @@ def test_udp_socket_has_its_connected_peer() -> None:
         address = "{}:{}".format(*server.getsockname())
     assert (file.kind, file.peer_address) == ("udp", address)
     assert [peer.pid for peer in file.peers] == [PID]
-    assert not file.is_client
+    assert (file.is_client, file.is_server) == (False, False)
 
 
 def test_a_listening_socket_has_no_other_end() -> None:

@@ -1,5 +1,7 @@
 """What a verdict says of the file that a thread waited on, and of who has its other end."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -99,6 +101,21 @@ def test_client_that_sent_little_may_have_no_work(sent: int) -> None:
     assert finding.remark
     assert "from server (4240)" in finding.text
     assert finding.text.endswith("Whether it had work to do is not known.")
+
+
+@pytest.mark.parametrize("held", [{"stopped": True}, {"freezers": ("/a/cgroup.freeze",)}])
+def test_client_that_is_held_owes_its_server_nothing(held: dict[str, Any]) -> None:
+    of_client = replace(TCP, is_client=False, peers=(replace(SERVER, **held),))
+    finding = found(waited(of_client))
+    assert not finding.remark
+    assert finding.who == "person"
+    finding = found(waited(replace(of_client, is_server=True)))
+    assert finding.remark
+    assert finding.who != "person"
+    assert finding.text.endswith("Whether it had work to do is not known.")
+    # But it may not take what the server wrote.
+    finding = found(waited(replace(of_client, is_server=True), "sendto"))
+    assert finding.who == "person"
 
 
 def test_server_waiting_for_its_client_may_have_no_work() -> None:

@@ -202,7 +202,13 @@ def _find(
         ends = inet[key.process].ends(kind, described.inode)
         if ends is None:
             return _Found(file)
-        file = replace(file, name=ends.local, peer_address=ends.remote, is_client=ends.is_client)
+        file = replace(
+            file,
+            name=ends.local,
+            peer_address=ends.remote,
+            is_client=ends.is_client,
+            is_server=ends.is_server,
+        )
         return _Found(file, _socket(ends.peer_inode))
     return _Found(file)
 
@@ -214,8 +220,14 @@ def _find_unix(file: SleepFile, unix_sockets: UnixSockets) -> _Found:
     peer = unix_sockets.find(own.peer_inode) if own.peer_inode else None
     address = (peer.name if peer else "") or None
     # What is accepted has the name of the socket that listens: unix(7).
-    is_client = bool(address) and not own.name
-    file = replace(file, name=own.name or file.name, peer_address=address, is_client=is_client)
+    is_client, is_server = bool(address) and not own.name, bool(own.name) and not address
+    file = replace(
+        file,
+        name=own.name or file.name,
+        peer_address=address,
+        is_client=is_client,
+        is_server=is_server,
+    )
     return _Found(file, _socket(own.peer_inode))
 
 

@@ -143,6 +143,8 @@ class SleepFile(Struct, frozen=True, gc=False):
         more_peers: There may be further ones.
         is_client: The process connected to the other end, which accepted. False: it did not, or
             that is not known.
+        is_server: The process accepted the connection, so it waits there for requests. False: it
+            did not, or that is not known.
         held_back: Bytes that the process sent on a TCP connection, and that the kernel held back
             then: they are few, and the other end had not acknowledged earlier ones.
         peer_held_back: The same of what the other end sent.
@@ -156,6 +158,7 @@ class SleepFile(Struct, frozen=True, gc=False):
     peers: tuple[FilePeer, ...] = ()
     more_peers: bool = False
     is_client: bool = False
+    is_server: bool = False
     held_back: int = 0
     peer_held_back: int = 0
 

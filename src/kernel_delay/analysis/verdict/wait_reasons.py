@@ -172,8 +172,11 @@ class MainFile(Struct, frozen=True):
 
     @property
     def is_held(self) -> bool:
-        """Whether the only process that has its other end was stopped or frozen."""
-        return self.peer is not None and self.peer.is_held
+        """Whether the only process that has its other end was stopped or frozen.
+
+        A client that is need not have anything to ask.
+        """
+        return self.peer is not None and self.peer.is_held and _may_owe(self.file, self.writes)
 
     @property
     def _is_one_of(self) -> bool:
@@ -254,7 +257,8 @@ class MainFile(Struct, frozen=True):
             # A poll of one connection is no choice among several.
             who = "other-process"
         peer = self.peer
-        if peer is not None and peer.pid != sample.target.pid:
+        may_owe = _may_owe(self.file, self.writes)
+        if peer is not None and peer.pid != sample.target.pid and may_owe:
             if peer.stopped:
                 return "person", f"To resume it: kill -CONT {peer.pid}"
             if peer.freezers:
@@ -301,7 +305,13 @@ def is_kept_by_peer(sleep: Sleep) -> bool:
     """Whether it waited for a server, or for a process that is stopped or frozen."""
     if sleep.file is None:
         return False
-    return sleep.file.is_client or any(peer.is_held for peer in sleep.file.peers)
+    may_owe = _may_owe(sleep.file, sleep.syscall in WRITES)
+    return sleep.file.is_client or (may_owe and any(peer.is_held for peer in sleep.file.peers))
+
+
+def _may_owe(file: SleepFile, writes: bool) -> bool:
+    """Whether the other end is not a client's, of which a server waits for the next request."""
+    return writes or not file.is_server
 
 
 def main_file(slept: Sequence[Sleep]) -> MainFile | None:

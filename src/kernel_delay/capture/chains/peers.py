@@ -220,12 +220,12 @@ class Peers:
 
         Their connections may be over soon.
         """
-        self._clients.update(
-            (pid, key.process)
-            for key, each in files.items()
-            if each.is_client
-            for pid in _peers(each)
-        )
+        for key, each in files.items():
+            if each.is_client:
+                self._clients.update((pid, key.process) for pid in _peers(each))
+            elif each.is_server:
+                # A client that is stopped is not seen to wait for it.
+                self._clients.update((key.process, pid) for pid in _peers(each))
         self._asking.update(key.process for key, each in files.items() if each.is_client)
         if len(self.files) < MOST_PLACES:
             self.files |= {

@@ -44,13 +44,14 @@ class Ends(NamedTuple):
 
     `peer_inode` is that of the other end's socket, or of the one that listens if nobody accepted
     the connection yet; 0 where that is not in this namespace, or not known. `is_client`: the other
-    end surely accepted the connection, or is to accept it.
+    end surely accepted the connection, or is to accept it. `is_server`: this end did.
     """
 
     local: str
     remote: str | None = None
     peer_inode: int = 0
     is_client: bool = False
+    is_server: bool = False
 
 
 class _Sockets:
@@ -97,7 +98,13 @@ class InetSockets:
         if peer is not None and not peer.inode and is_stream and peer.state in IS_OPEN:
             # It waits for accept(2).
             peer = next((each for each in sockets if _accepts(each, peer)), None)
-        return Ends(text_of(own.local), text_of(own.remote), peer.inode if peer else 0, is_client)
+        return Ends(
+            text_of(own.local),
+            text_of(own.remote),
+            peer.inode if peer else 0,
+            is_client,
+            is_stream and _is_server(own, known.listening),
+        )
 
     def listener(self, address: str) -> int:
         """Return the inode of the TCP socket that listens at HOST:PORT; 0 if none is here."""
@@ -133,11 +140,15 @@ def _is_client(own: InetSocket, listening: Container[int], *, is_here: bool) -> 
     What is accepted has the port of the socket that listens. Where that is on another machine, the
     own port is one that the kernel chose.
     """
-    if own.local[1] in listening:
+    if _is_server(own, listening):
         return False
     if is_here:
         return own.remote[1] in listening
     return _is_chosen(own.local[1]) and not _is_chosen(own.remote[1])
+
+
+def _is_server(own: InetSocket, listening: Container[int]) -> bool:
+    return own.local[1] in listening
 
 
 def _is_chosen(port: int) -> bool:
