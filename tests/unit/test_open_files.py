@@ -249,6 +249,21 @@ def test_udp_socket_has_its_connected_peer() -> None:
     assert (file.is_client, file.is_server) == (False, False)
 
 
+def test_pidfd_has_its_process() -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: file_of(slept(pidfd, "poll", "poll")).peers[0].stopped)
+        file = file_of(slept(pidfd, "poll", "poll"))
+    finally:
+        process.kill()
+        process.wait()
+    assert [peer.pid for peer in file.peers] == [process.pid]
+    assert file_of(slept(pidfd, "poll", "poll")).peers == ()
+    os.close(pidfd)
+
+
 def test_a_listening_socket_has_no_other_end() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         file = file_of(slept(listener.fileno(), "socket_receive", "accept"))

@@ -47,6 +47,20 @@ def judge_first(sample: Sample) -> Finding:
     return judge(sample).verdict[0]
 
 
+@pytest.mark.parametrize(
+    ("call", "awaited"),
+    [
+        ("semtimedop", "a System V semaphore in"),
+        ("msgrcv", "a message in a System V queue in"),
+        ("mq_timedsend", "room in a POSIX message queue in"),
+        ("ipc", "a System V semaphore or a message queue in"),
+    ],
+)
+def test_queue_is_named_by_its_call(call: str, awaited: str) -> None:
+    sleep = Sleep("semaphore", call, (), False, 4, 480 * MS, 99 * MS)
+    assert f"waited for {awaited} {call}" in found(sleep).text
+
+
 def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
     finding = found(waited(TCP), sent=4)
     assert (finding.rule, finding.who) == ("wait_socket_receive", "other-process")

@@ -242,6 +242,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         os.mkfifo(fifo)
         add("file", os.open(file, os.O_RDONLY), str(file))
         add("eventfd", os.eventfd(0), "eventfd")
+        add("pidfd", os.pidfd_open(PID), f"pidfd; process: {own}")
         add("fifo", os.open(fifo, os.O_RDWR), f"the FIFO {fifo}; writer: {own}")
         add("lone FIFO", os.open(fifo, os.O_RDONLY), f"the FIFO {fifo}; writer: {own}")
         reads, writes = os.pipe()

@@ -17,6 +17,7 @@ from kernel_delay.host.cgroups import read_freezers
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import (
+    PIDFD,
     Descriptor,
     End,
     Holders,
@@ -24,6 +25,7 @@ from kernel_delay.host.open_files import (
     holders,
     is_asleep,
     kernel_device,
+    process_of_pidfd,
 )
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC
@@ -191,6 +193,8 @@ def _find(
     if kind == "pipe":
         end = End(described.link, described.inode, reads=key.writes, writes=not key.writes)
         return _Found(file, end)
+    if described.link == PIDFD:
+        return _Found(replace(file, peers=process_of_pidfd(key.process, key.fd)))
     if kind == "unix":
         return _find_unix(file, unix_sockets)
     if kind == "tcp" or kind == "udp":

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.open_files import INODE_MASK, access, watched_by_epoll
+from kernel_delay.host.open_files import INODE_MASK, PIDFD, access, watched_by_epoll
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FilePeer, SleepFile
@@ -73,6 +73,8 @@ class Files:
         end = "peer"
         if file.kind == "pipe":
             end = "reader" if descriptor.key.writes else "writer"
+        elif file.name == PIDFD:
+            end = "process"
         behind = f"; {end}: {_named(file)}" if file.peers else ""
         if file.held_back or file.peer_held_back:
             whose = "it" if file.held_back else "the peer"

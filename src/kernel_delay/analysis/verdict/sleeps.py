@@ -362,7 +362,20 @@ def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | Non
     if slept and all(map(_opens_fifo, slept)):
         return f"waited for somebody to open the other end of a FIFO (named pipe){where}"
     phrase = file.phrase(sample, wait.reason) if file is not None else None
+    if wait.reason == "semaphore":
+        phrase = _IN_QUEUES.get(calls[0]) if len(calls) == 1 else None
     return f"waited for {phrase or wait.phrase}{where}"
+
+
+_IN_QUEUES = {
+    "semop": "a System V semaphore",
+    "semtimedop": "a System V semaphore",
+    "msgrcv": "a message in a System V queue",
+    "msgsnd": "room in a System V message queue",
+    "mq_timedreceive": "a message in a POSIX queue",
+    "mq_timedsend": "room in a POSIX message queue",
+}
+"""By the call, what the kernel's functions alone do not show."""
 
 
 _OPEN_FIFO = "kernel-delay where shows its path, while it waits."

@@ -261,6 +261,21 @@ def _peer(pid: int) -> FilePeer:
         return FilePeer(pid, "")
 
 
+PIDFD = "anon_inode:[pidfd]"
+"""What pidfd_open(2) opens: kernel/fork.c, 5.14 to 6.8, and fs/pidfs.c, 6.9 to 6.18."""
+
+
+def process_of_pidfd(pid: int, fd: int) -> tuple[FilePeer, ...]:
+    """Return the process that such a descriptor of process `pid` is of; none if it is not known."""
+    with suppress(OSError):
+        for line in read_lines(Path(f"/proc/{pid}/fdinfo/{fd}"), MOST_FDINFO_BYTES):
+            key, _, number = line.partition(":")
+            # -1: it has ended. 0: it is of a PID namespace beside ours.
+            if key == "Pid" and number.strip().isdecimal() and int(number):
+                return (_peer(int(number)),)
+    return ()
+
+
 # Of a process, threads that are looked at.
 MOST_THREADS = 64
 
