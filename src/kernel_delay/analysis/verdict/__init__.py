@@ -17,12 +17,12 @@ from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
 from kernel_delay.analysis.verdict.kernel_work import KERNEL_WORK, KERNEL_WORKER, PAGE_FAULTS
 from kernel_delay.analysis.verdict.lock_polls import LOCK_POLLED
 from kernel_delay.analysis.verdict.lock_waits import LOCK
-from kernel_delay.analysis.verdict.long_call import LONG_CALL
+from kernel_delay.analysis.verdict.long_call import LONG_CALL, PMD_ITERATION
 from kernel_delay.analysis.verdict.packet_losses import lost_packets
 from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Judged, Rule, apply
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN, STOPPED
-from kernel_delay.analysis.verdict.user_work import DOUBTFUL_USER, PMD_ITERATION, USER_WORK
+from kernel_delay.analysis.verdict.user_work import DOUBTFUL_USER, USER_WORK
 from kernel_delay.analysis.verdict.wait_chains import IDLE_SERVER, WAIT_CHAIN
 from kernel_delay.model import Finding, Sample, Thread
 

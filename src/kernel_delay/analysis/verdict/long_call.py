@@ -1,4 +1,4 @@
-"""The rule on one system call that took long in all: at work, asleep and waiting for a CPU."""
+"""Rules on what took long in all: a system call, with what it waited for, and a PMD iteration."""
 
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION
 from kernel_delay.analysis.verdict.formatting import call, length, name
@@ -115,4 +115,44 @@ LONG_CALL = Rule(
     " and waiting for a CPU. Only if the rules for each state explain less than half of"
     " it.",
     limits=("Does not detect the kernel function. `-s` shows callers."),
+)
+
+
+ITERATION_SHARE = 0.5
+
+
+def _iteration_ns(sample: Sample, thread: Thread) -> int:
+    if sample.window.ended_by != "iteration" or thread.time is None:
+        return 0
+    return thread.time.user_ns
+
+
+def _say_iteration(case: Case) -> Statement:
+    sample, thread = case.sample, case.thread
+    other_ns = thread.time.unaccounted_ns if thread.time else 0
+    reasons = [line.reason for line in sample.round.related] if sample.round else []
+    details = [f"Open vSwitch calls the iteration suspicious: {reasons[0]}."] if reasons else []
+    details.append(
+        f"It may have been off its CPU or in the kernel for {length(other_ns)} of it."
+        if other_ns
+        else "It was not seen off its CPU or in the kernel."
+    )
+    return Statement(
+        f"{name(sample, thread)} kept its CPU in a long iteration, and was in its own code",
+        "program",
+        details=tuple(details),
+        advice="`ovs-appctl dpif-netdev/pmd-perf-show` has the packets and upcalls of its"
+        " iterations.",
+    )
+
+
+PMD_ITERATION = Rule(
+    name="pmd_iteration",
+    of_sleepers=False,
+    least_share=ITERATION_SHARE,
+    lost_ns=_iteration_ns,
+    say=_say_iteration,
+    measures="Own code in an iteration of a PMD thread that Open vSwitch logged, by samples and"
+    " readings around it.",
+    limits="Interrupts count as own code.",
 )
