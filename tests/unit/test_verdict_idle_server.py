@@ -13,7 +13,7 @@ from kernel_delay.model import (
     WaitChain,
 )
 from kernel_delay.reporters import text
-from kernel_delay.reporters.accounting_tables import root_state
+from kernel_delay.reporters.accounting_tables import accounting_tables
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 from tests.unit.test_rounds import sample_of
 
@@ -80,5 +80,17 @@ def test_in_a_round_the_client_is_waited_for() -> None:
     assert "wait_chain" in {each.rule for each in judge(sample).verdict}
 
 
-def test_table_of_chains_says_that_the_client_sent_nothing() -> None:
-    assert root_state(ChainPart((CLIENT,), "running", 450 * MS, idle=True)) == "it sent no request"
+def test_table_of_chains_says_once_that_the_client_sent_nothing() -> None:
+    """What it did meanwhile is no matter of the server's."""
+    thread = serving(
+        ChainPart((CLIENT,), "blocked", 300 * MS, "clock", idle=True),
+        ChainPart((), "unknown", 100 * MS, "epoll"),
+        ChainPart((CLIENT,), "running", 50 * MS, idle=True),
+    )
+    (table,) = (each for each in accounting_tables(thread) if each.title == "[WAIT CHAINS]")
+    shown = [(row[0], row[2], row[-2]) for row in table.rows]
+    assert shown == [
+        ("wrk", 350 * MS, "it sent no request"),
+        ("", 100 * MS, "not known, epoll"),
+        ("TOTAL:", 450 * MS, ""),
+    ]

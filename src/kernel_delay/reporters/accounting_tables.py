@@ -1,5 +1,6 @@
 """Where a thread's time went, as tables that follow the manual's; none without accounting."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -225,19 +226,21 @@ def _sleeps(sleeps: tuple[Sleep, ...], most: int) -> Table:
 
 
 def _chain(chain: WaitChain) -> Table:
-    """Who was waited for in the end: all rows, as they add up to the time that was blocked."""
-    rows: list[Row] = []
+    """Who was waited for in the end: all rows, as they add up to the time that was blocked.
+
+    What a client without a request did is not shown, so that it makes no rows of its own.
+    """
+    lengths: Counter[tuple[str, str, str, str]] = Counter()
     for part in chain.parts:
         root = part.threads[-1] if part.threads else None
-        rows.append(
-            (
-                cut(printable(root.name)) if root else "",
-                str(root.tid) if root and root.tid else "",
-                *_share(part.ns, chain.ns),
-                root_state(part),
-                " → ".join(printable(chain_thread(each)) for each in part.threads),
-            )
-        )
+        name = cut(printable(root.name)) if root else ""
+        tid = str(root.tid) if root and root.tid else ""
+        way = " → ".join(printable(chain_thread(each)) for each in part.threads)
+        lengths[name, tid, root_state(part), way] += part.ns
+    rows: list[Row] = [
+        (name, tid, *_share(ns, chain.ns), state, way)
+        for (name, tid, state, way), ns in lengths.most_common()
+    ]
     followed = "not all threads were followed" if chain.is_bounded else ""
     rows.append(("TOTAL:", "", *_share(chain.ns, chain.ns), "", followed))
     return Table("[WAIT CHAINS]", CHAIN_COLUMNS, rows)
