@@ -198,6 +198,31 @@ def test_a_tcp_client_on_loopback_waits_for_its_server(host: str) -> None:
     assert (server.is_client, server.is_server) == (False, True)
 
 
+@pytest.mark.parametrize("sent", [0, 100])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_who_connected_is_known_when_nobody_listens_any_more(host: str, sent: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if ":" in host and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("there is no IPv6")
+    with socket.create_server((host, 0), family=family) as listener:
+        client = socket.create_connection((host, listener.getsockname()[1]))
+        accepted, _ = listener.accept()
+    with client, accepted:
+        client.send(bytes(sent))
+        accepted.send(bytes(10 * sent))
+
+        def roles() -> list[tuple[bool, bool]]:
+            files = [
+                file_of(slept(each.fileno(), "socket_receive", "read"))
+                for each in (client, accepted)
+            ]
+            return [(file.is_client, file.is_server) for file in files]
+
+        # Until all of it is acknowledged that is not known.
+        wait_until(lambda: (False, False) not in roles())
+        assert roles() == [(True, False), (False, True)]
+
+
 def test_a_server_of_ipv6_has_clients_of_ipv4() -> None:
     if not Path("/proc/net/if_inet6").exists():
         pytest.skip("there is no IPv6")

@@ -213,8 +213,18 @@ def _find(
             is_client=ends.is_client,
             is_server=ends.is_server,
         )
+        if kind == "tcp" and ends.remote is not None and not (ends.is_client or ends.is_server):
+            file = _with_role(file, unix_sockets)
         return _Found(file, _socket(ends.peer_inode))
     return _Found(file)
+
+
+def _with_role(file: SleepFile, unix_sockets: UnixSockets) -> SleepFile:
+    """Ask the kernel who connected: nobody listens any more at either port, or far away."""
+    from kernel_delay.host.open_files.tcp_info import role
+
+    found = role(unix_sockets.ask, file)
+    return replace(file, is_client=found == "client", is_server=found == "server")
 
 
 def _find_unix(file: SleepFile, unix_sockets: UnixSockets) -> _Found:

@@ -35,11 +35,15 @@ _LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _END = 44, 52, 152, 160
 # There: tcpi_snd_mss, tcpi_unacked, tcpi_snd_cwnd and tcpi_notsent_bytes.
 _MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT = 16, 24, 80, 144
 
+# There, since 4.19: tcpi_bytes_acked, tcpi_bytes_sent and tcpi_bytes_retrans, each of 64 bits.
+_ACKNOWLEDGED, _SENT, _SENT_AGAIN, _END_OF_BYTES = 120, 200, 208, 216
+
 # Who got more segments of data than that and never sent any takes what it gets, as a log's receiver
 # does. Who connects for a single request has not sent more.
 MOST_UNANSWERED = 16
 
 Turn = Literal["own", "other"]
+Role = Literal["client", "server"]
 
 
 def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
@@ -54,6 +58,26 @@ def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
     """
     info = _info(ask, file)
     return _turn(info) if info is not None else None
+
+
+def role(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Role | None:
+    """Return whether this end connected, as a client does, or accepted the connection.
+
+    The kernel counts a SYN that was acknowledged among the bytes of the end that sent it, and the
+    one that answers it is none of these (net/ipv4/tcp_input.c:tcp_rcv_synsent_state_process(),
+    tcp_minisocks.c:tcp_create_openreq_child(), 5.14 to 6.18). None as long as bytes are on their
+    way, or if the kernel does not say.
+
+    Args:
+        ask: Asks the kernel, as UnixSockets.ask() does.
+        file: The socket, with the addresses of both ends.
+    """
+    info = _info(ask, file)
+    if info is None or len(info) < _END_OF_BYTES or _word(info, _UNACKNOWLEDGED):
+        return None
+    acknowledged, sent, again = (_long(info, at) for at in (_ACKNOWLEDGED, _SENT, _SENT_AGAIN))
+    roles: dict[int, Role] = {1: "client", 0: "server"}
+    return roles.get(acknowledged - (sent - again))
 
 
 def held_back(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int:
@@ -123,3 +147,7 @@ def _turn(info: bytes) -> Turn | None:
 
 def _word(info: bytes, at: int) -> int:
     return int.from_bytes(info[at : at + 4], sys.byteorder)
+
+
+def _long(info: bytes, at: int) -> int:
+    return int.from_bytes(info[at : at + 8], sys.byteorder)
