@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from kernel_delay.errors import NoInputError
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.maps import Notices
-from kernel_delay.loader.waiting import Waiter, looks, watch
+from kernel_delay.loader.waiting import Waiter, follow, looks, watch
 
 LATER_NS = 3_600 * 10**9
 
@@ -127,6 +128,17 @@ def test_it_is_time_to_look_again_until_the_end(process: "subprocess.Popen[bytes
         assert set(before) <= {None}
         process.kill()
         assert list(looks(waiter, None))[-1] == "exit"
+
+
+def test_signal_that_comes_as_soon_as_it_is_said_ends_what_follows(
+    process: "subprocess.Popen[bytes]",
+) -> None:
+    """Who reads that Ctrl-C ends it may press that at once."""
+    looks_at = iter([False])
+    interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
+    ended = follow(process.pid, None, lambda: next(looks_at), interrupt)
+    assert ended == "interrupt"
+    assert list(looks_at) == []
 
 
 def test_exited_process_cannot_be_measured() -> None:

@@ -212,13 +212,20 @@ def looks(waiter: Waiter, duration_ns: int | None) -> Iterator[Ended | None]:
         yield None
 
 
-def follow(pid: int, duration_ns: int | None, take: Callable[[], bool]) -> Ended:
+def follow(
+    pid: int,
+    duration_ns: int | None,
+    take: Callable[[], bool],
+    begin: Callable[[], None] = lambda: None,
+) -> Ended:
     """Call `take` each time that it is time to look at what process `pid` did.
 
     Until it says that there is enough, or what ends looks(); returns what ended it, "time" for
-    enough. Raises NoInputError if the process has exited.
+    enough. Raises NoInputError if the process has exited. Before, `begin` may say that a signal
+    ends it: one that comes from then on does, and not the tool.
     """
     with watch(pid) as waiter:
+        begin()
         for ended in looks(waiter, duration_ns):
             enough = take()
             if enough or ended is not None:

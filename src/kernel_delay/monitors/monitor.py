@@ -289,13 +289,15 @@ class Monitor(ABC, Generic[_Record, _Source, _Options]):
                     break
             return report.has_enough
 
+        def begin() -> None:
+            report.begin()
+            if self.activity is not None:
+                print_message(f"{self.activity} of {target.comm} ({target.pid}); Ctrl-C ends it")
+
         for note in source.notes:
             recording_options.noting(writer)(note)
             report.note(note)
-        report.begin()
-        if self.activity is not None:
-            print_message(f"{self.activity} of {target.comm} ({target.pid}); Ctrl-C ends it")
-        ended = follow(target.pid, time_ns, lambda: take_all(self.take(source)))
+        ended = follow(target.pid, time_ns, lambda: take_all(self.take(source)), begin)
         if not report.has_enough:
             take_all(self.rest(source))
         return "time" if report.has_enough else ended
