@@ -57,11 +57,19 @@ int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
-/* In the parent's context, before the child runs: nothing of it is missed. */
+/*
+ * In the parent's context, before the child runs: nothing of it is missed. It may have the number
+ * of a target that has ended, whose last thread needed that until its last switch: by the number
+ * it is none.
+ */
 static __always_inline void follow_child(struct task_struct *task)
 {
-	if (options.children && is_process(task) && is_target(bpf_get_current_task_btf()))
+	if (options.tgid || !is_process(task))
+		return;
+	if (options.children && is_target(bpf_get_current_task_btf()))
 		add_target(task->tgid);
+	else if (is_target(task))
+		remove_target(task->tgid);
 }
 
 /*
@@ -212,19 +220,6 @@ int BPF_PROG(on_sched_process_exit_fallback, struct task_struct *task)
 {
 	if (is_target(task))
 		note_end(task);
-	return 0;
-}
-
-/*
- * Only where targets are several. A process's first thread goes last, and after its last switch
- * (kernel/exit.c:delayed_put_task_struct(), 5.14 to 6.18). One that lost its number to a thread
- * that called execve(2) has another by then (fs/exec.c:de_thread()).
- */
-SEC("?tp_btf/sched_process_free")
-int BPF_PROG(on_sched_process_free, struct task_struct *task)
-{
-	if (is_process(task) && is_target(task))
-		remove_target(task->tgid);
 	return 0;
 }
 

@@ -37,7 +37,7 @@ static __always_inline void add_target(__u32 tgid)
 	__sync_fetch_and_or(target_word(tgid), 1ull << (tgid % 64));
 }
 
-/* The number may be another process's from now on. */
+/* The number is another process's from now on. */
 static __always_inline void remove_target(__u32 tgid)
 {
 	__sync_fetch_and_and(target_word(tgid), ~(1ull << (tgid % 64)));

@@ -184,7 +184,6 @@ class ProgramOptions:
         self.tgids = [process.tgid for process in processes] if several else []
         options.tgid = 0 if several else processes[0].tgid
         options.children = children
-        self._object.program("on_sched_process_free").autoload = several
         self._object.program("find_children").autoload = children
         for name in POLLS:
             if self._rounds is None or name in self._rounds.polls:
