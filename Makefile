@@ -108,6 +108,10 @@ test-long: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m long
 
+## test-loads: 20,000 threads, 10^5 that end, 5,000 children, execs, reused PIDs, ten tools at once
+test-loads: $(HOST_TEST_SETUP)
+	@exec $(BIN)/python -m pytest -rP $(PYTEST_ARGS) tests/integration/capture/loads.py
+
 ## test-repeat: `make test` RUNS=20 times, every second time beside stress-ng: does it ever fail?
 test-repeat: build packages-repeat
 	@exec $(BIN)/python -m tests.repeat --runs $(RUNS) $(REPEAT_ARGS)
