@@ -38,6 +38,14 @@ def test_names_offsets_and_modules(tmp_path: Path) -> None:
     assert kernel.symbolise(0xFFFFFFFF80000000).name is None
 
 
+def test_object_has_its_name_at_just_its_address(tmp_path: Path) -> None:
+    kernel = symbols(tmp_path, f"{SYMBOLS}ffffffffc0004000 d ovs_mutex\t[openvswitch]\n")
+    assert kernel.name_of(0xFFFFFFFFC0004000) == "ovs_mutex"
+    assert kernel.name_of(0xFFFFFFFF81000180) == "not_code"
+    assert kernel.name_of(0xFFFFFFFFC0004008) is None
+    assert symbols(tmp_path, "0000000000000000 d rtnl_mutex\n").name_of(0) is None
+
+
 def test_hidden_addresses_say_why(tmp_path: Path) -> None:
     kernel = symbols(tmp_path, "0000000000000000 T _stext\n0000000000000000 t do_syscall_64\n")
     assert kernel.reason

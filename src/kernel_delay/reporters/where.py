@@ -269,6 +269,8 @@ def _waits_for(thread: ThreadPosition) -> str | None:
     phrase = PHRASES.get(thread.reason) if thread.reason else None
     object_ = None if thread.waits_for is None else printable(thread.waits_for)
     if thread.reason in _IN_THE_KERNEL and phrase is not None:
+        if thread.kernel_lock:
+            phrase = f"the kernel's lock {printable(thread.kernel_lock)}"
         return phrase if object_ is None else f"{phrase}, for {object_}"
     if thread.reason == "pipe" and thread.syscall in OPENS:
         return f"somebody to open the other end of the FIFO {object_ or '(not known)'}"

@@ -60,6 +60,18 @@ class KernelSymbols:
     def _addresses(self) -> Sequence[str]:
         return tuple(map(_address, self._functions))
 
+    def name_of(self, address: int) -> str | None:
+        """Return the name of what the kernel or a module has at just that address, as a lock.
+
+        None if that has none of its own, or the kernel shows only functions (CONFIG_KALLSYMS_ALL).
+        """
+        if self.reason is not None:
+            return None
+        text = self._path.read_text(errors="backslashreplace")
+        at = text.find(f"{address:0{_DIGITS}x} ")
+        line = text[at:].partition("\n")[0] if at >= 0 else ""
+        return line[_NAME:].partition("\t")[0] or None
+
     def frames(self, stack: Stack) -> tuple[Frame, ...]:
         """Name a kernel stack's frames."""
         pairs = zip(stack.pcs, stack.exact, strict=True)

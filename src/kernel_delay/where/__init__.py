@@ -74,6 +74,8 @@ class ThreadPosition(Struct, frozen=True):
         timeout_ns: The call ends by itself after this time. None: it does not, or not known.
         reason: What it sleeps for, by its kernel stack. None: it does not sleep.
         holders: Who has what it waits for.
+        kernel_lock: The kernel's name for the lock of its own that the thread waits for, as
+            rtnl_mutex. None: none, not known, or the lock has no name of its own, as a file's.
         stopped_by: The signal that stopped it. None: none, or not known.
         kernel: The kernel stack, the innermost function first.
         user: The user stack, the innermost function first; Python frames in the place of the
@@ -92,6 +94,7 @@ class ThreadPosition(Struct, frozen=True):
     timeout_ns: int | None = None
     reason: SleepReason | None = None
     holders: tuple[Holder, ...] = ()
+    kernel_lock: str | None = None
     stopped_by: str | None = None
     kernel: tuple[StackFrame, ...] = ()
     user: tuple[UserFrame, ...] = ()

@@ -19,6 +19,7 @@ class StandingThread(Struct[StandingThreadPointer]):
     syscall: int
     jobctl: int
     thread_pointer: int
+    kernel_lock: int
     mmap_lock: int
     tid: int
     process: int

@@ -262,6 +262,7 @@ class Process:
                 *_tracer(thread, state),
                 *map(self._with_state, (*_lock_holder(thread.lock), *waited.holders)),
             ),
+            kernel_lock=self._kernel.name_of(thread.lock.address) if thread.lock else None,
             stopped_by=stop_signal(thread) if state == "stopped" else None,
             kernel=tuple(map(stack_frame, frames)),
             user=user,

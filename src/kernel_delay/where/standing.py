@@ -47,11 +47,13 @@ class KernelLock(Struct, frozen=True):
         kind: The lock's type; "readers": a rwsem that readers hold.
         holder: The thread that holds it, of readers the last that took it; 0: not known.
         comm: The holder's name.
+        address: Where the kernel has the lock.
     """
 
     kind: LockKind
     holder: int
     comm: str
+    address: int
 
 
 class StandingThread(Struct, frozen=True):
@@ -176,7 +178,8 @@ def _lock(record: "Record") -> KernelLock | None:
     kind = _LOCK_KINDS.get(record.lock_kind)
     if kind is None:
         return None
-    return KernelLock(kind, record.lock_holder, _text(ffi.string(record.lock_holder_comm)))
+    comm = _text(ffi.string(record.lock_holder_comm))
+    return KernelLock(kind, record.lock_holder, comm, record.kernel_lock)
 
 
 def _text(raw: bytes) -> str:

@@ -66,7 +66,7 @@ struct mm_struct___lock {
 
 struct standing_thread standing SEC(".data.standing");
 
-/* The owner of the lock that @task waits for in the kernel; NULL if it is not known. */
+/* The owner of the lock that @task waits for in the kernel, and that; NULL if it is not known. */
 static __always_inline struct task_struct *kernel_lock_owner(struct task_struct *task, __u32 *kind)
 {
 	unsigned long blocker, owner;
@@ -76,6 +76,7 @@ static __always_inline struct task_struct *kernel_lock_owner(struct task_struct 
 	lock = (void *)(blocker & ~(unsigned long)BLOCKER_TYPE_MASK);
 	if (!lock)
 		return NULL;
+	standing.kernel_lock = (__u64)lock;
 	switch (blocker & BLOCKER_TYPE_MASK) {
 	case 0:
 		*kind = KERNEL_LOCK_MUTEX;
@@ -97,6 +98,7 @@ static __always_inline void note_kernel_lock(struct task_struct *task)
 	struct task_struct *owner;
 
 	standing.lock_kind = KERNEL_LOCK_NONE;
+	standing.kernel_lock = 0;
 	standing.lock_holder = 0;
 	if (!bpf_core_field_exists(((struct task_struct___blocker *)0)->blocker))
 		return;

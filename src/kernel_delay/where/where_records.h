@@ -28,6 +28,7 @@ struct standing_thread {
 	__u64 syscall; /* as syscall_id() has it, or NO_SYSCALL */
 	__u64 jobctl; /* of task_struct */
 	__u64 thread_pointer; /* FS base or TPIDR_EL0; 0: not known */
+	__u64 kernel_lock; /* the address of the one that it waits for; 0: none, or not known */
 	__s64 mmap_lock; /* the count of the address space's rwsem; 0: free, or not known */
 	__u32 tid; /* in the tool's PID namespace, as the next */
 	__u32 process;

@@ -415,6 +415,49 @@ def test_kernel_lock_names_its_owner() -> None:
     assert file.name in thread.waits_for
 
 
+# Asks the network for a device's link, the answer to be written to memory that a userfaultfd never
+# fills: rtnl_mutex stays locked (net/ethtool/ioctl.c:ethtool_get_link(), 5.14 to 6.18).
+HOLDS_NETWORK = """
+import ctypes, fcntl, mmap, os, socket, struct
+libc = ctypes.CDLL(None)
+faults = libc.syscall({userfaultfd}, os.O_CLOEXEC)
+fcntl.ioctl(faults, 0xC018AA3F, bytearray(struct.pack("=QQQ", 0xAA, 0, 0)))
+memory = mmap.mmap(-1, 8192)
+memory[4092:4096] = struct.pack("=I", 0xA)  # ETHTOOL_GLINK; what comes behind is the link
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+second = bytearray(struct.pack("=QQQQ", address + 4096, 4096, 1, 0))
+fcntl.ioctl(faults, 0xC020AA00, second)
+print("on", flush=True)
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sQ16x", b"lo", address + 4092))  # SIOCETHTOOL
+"""
+# SIOCSIFMTU
+SETS_MTU = """
+import fcntl, socket, struct
+print("on", flush=True)
+fcntl.ioctl(socket.socket(), 0x8922, struct.pack("16si12x", b"lo", 65536))
+"""
+IOCTL = {"x86_64": "16", "aarch64": "29"}[os.uname().machine]
+
+
+def test_lock_that_the_kernel_has_a_name_for_is_named() -> None:
+    if b"\0last_holder\0" not in Path("/sys/kernel/btf/vmlinux").read_bytes():
+        pytest.skip("this kernel does not keep which lock a task waits for (Linux 6.16)")
+    if " rtnl_mutex\n" not in Path("/proc/kallsyms").read_text():
+        pytest.skip("this kernel shows the names of functions alone (CONFIG_KALLSYMS_ALL)")
+    with python(HOLDS_NETWORK.format(userfaultfd=USERFAULTFD)) as holder:
+        wait_until(lambda: is_in(holder.pid, IOCTL) and state(holder.pid) == "S")
+        with python(SETS_MTU) as waiter:
+            try:
+                wait_until(lambda: state(waiter.pid) == "D")
+                thread = threads_of(waiter.pid)[waiter.pid]
+                shown = commands.run("where", "-p", waiter.pid).stdout
+            finally:
+                holder.kill()
+    assert (thread.reason, thread.kernel_lock) == ("kernel_lock", "rtnl_mutex")
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", holder.pid)]
+    assert "waits for: the kernel's lock rtnl_mutex, for fd" in shown
+
+
 def test_busy_thread_never_sleeps() -> None:
     with python("print('on', flush=True)\nwhile True: pass") as process:
         thread = threads_of(process.pid)[process.pid]
