@@ -48,6 +48,24 @@ def judge_first(sample: Sample) -> Finding:
 
 
 @pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (("dev_ioctl", "sock_ioctl"), "it was rtnl_mutex, asked for in the kernel's dev_ioctl."),
+        (
+            ("schedule", "__mutex_lock.constprop.0", "cgroup_kn_lock_live"),
+            "it was asked for in the kernel's cgroup_kn_lock_live.",
+        ),
+    ],
+)
+def test_kernel_lock_has_the_function_that_asked_for_it(stack: tuple[str, ...], said: str) -> None:
+    most = Sleep("kernel_lock", "ioctl", stack, False, 4, 360 * MS, 99 * MS)
+    other = replace(most, ns=90 * MS, stack=("fdget_pos",))
+    assert f"For 80 % of that time {said}" in found(other, most).text
+    short = replace(most, stack=())
+    assert "asked for" not in found(short).text
+
+
+@pytest.mark.parametrize(
     ("call", "awaited"),
     [
         ("semtimedop", "a System V semaphore in"),

@@ -145,6 +145,13 @@ _LOCK_TAKERS = _names(
     " ext4_dio_write_iter ext4_fallocate xfs_ilock btrfs_inode_lock"
 )
 
+# net/core/rtnetlink.c, dev_ioctl.c, net/ipv4/devinet.c: those that take the lock of all interfaces.
+_RTNL_TAKERS = _names(
+    "rtnl_lock rtnl_lock_killable rtnetlink_rcv_msg rtnl_newlink rtnl_dellink rtnl_setlink"
+    " rtnl_dumpit dev_ioctl devinet_ioctl"
+)
+RTNL = "rtnl_mutex"
+
 # fs/super.c: what they write to can be frozen (fsfreeze(8)).
 _FILE_SYSTEM_WRITERS = _names(
     "vfs_write vfs_writev do_writev do_iter_write vfs_iter_write mnt_want_write"
@@ -185,6 +192,16 @@ def sleep_reason(stack: Sequence[str]) -> SleepReason:
         if name in _REASONS:
             return _outer(_REASONS[name], names)
     return "unknown"
+
+
+def lock_taker(stack: Sequence[str]) -> tuple[str, str | None] | None:
+    """Return which function asked for a lock, by such a stack, and the lock if that shows it.
+
+    None if it is not known.
+    """
+    names = (name.partition(".")[0] for name in stack)
+    taker = next((name for name in names if name not in _LOCKS and name != "schedule"), None)
+    return None if taker is None else (taker, RTNL if taker in _RTNL_TAKERS else None)
 
 
 def _lock_reason(names: Sequence[str]) -> SleepReason:

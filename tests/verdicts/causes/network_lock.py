@@ -59,5 +59,10 @@ def stage() -> Iterator[Staged]:
             running(victim, within=within) as process,
         ):
             yield Staged(
-                process.pid, cause("wait_kernel_lock", names=("ioctl",), also=("wait_rcu",))
+                process.pid,
+                cause(
+                    "wait_kernel_lock",
+                    names=("ioctl", "rtnl_mutex", "dev_ioctl", "ip ("),
+                    also=("wait_rcu",),
+                ),
             )

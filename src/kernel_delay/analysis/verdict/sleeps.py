@@ -29,6 +29,7 @@ from kernel_delay.analysis.verdict.wait_reasons import (
     WAITS,
     MainFile,
     Wait,
+    asked_for,
     is_kept_by_peer,
     main_file,
 )
@@ -230,6 +231,8 @@ def _say(case: Case, wait: Wait) -> Statement:
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1 and not among_locks:
         details.append(f"The longest wait took {length(longest)}.")
+    if wait.reason == "kernel_lock":
+        details += asked_for(slept)
     if wait.reason in _OF_MEMORY:
         details += _memory(sample, slept)
     asked = file.requests(case.thread, evidence["waits"]) if file is not None else None

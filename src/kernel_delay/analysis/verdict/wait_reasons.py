@@ -1,5 +1,6 @@
 """What the reasons to sleep mean, and of what file a thread waited for: in words, with advice."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -295,6 +296,21 @@ class MainFile(Struct, frozen=True):
 def path_text(path: str) -> str:
     """Return as much of a path as a sentence has room for."""
     return path if len(path) <= PATH_WIDTH else f"…{path[1 - PATH_WIDTH :]}"
+
+
+def asked_for(slept: Sequence[Sleep]) -> Iterator[str]:
+    """Say in which function of the kernel its lock was asked for in most of the waits."""
+    # Few threads wait for one.
+    from kernel_delay.analysis.sleep_reasons import lock_taker
+
+    ns_of: Counter[tuple[str, str | None]] = Counter()
+    for sleep in slept:
+        if (taker := lock_taker(sleep.stack)) is not None:
+            ns_of[taker] += sleep.ns
+    for (function, lock), ns in ns_of.most_common(1):
+        asked = f"asked for in the kernel's {function}"
+        part = share(ns, sum(sleep.ns for sleep in slept))
+        yield f"For {part} of that time it was {f'{lock}, {asked}' if lock else asked}."
 
 
 def _named(peer: FilePeer) -> str:
