@@ -221,7 +221,10 @@ class Programs:
         return int(self._options.struct().slices)
 
     def targets(self) -> set[int]:
-        """Return the processes that are measured now, as the kernel numbers them, if several."""
+        """Return the processes that are measured, as the kernel numbers them, if several.
+
+        The number of one that has ended is there until another process has it.
+        """
         words = ffi.from_buffer("uint64_t[]", self._targets)
         return {
             place * 64 + bit
