@@ -208,8 +208,11 @@ def test_pid_of_an_exited_process_is_free_for_others(measurable: None, root_user
         assert programs.targets() == {first, second}
 
         def another_has_it() -> bool:
+            last = LAST_PID.read_text()
             LAST_PID.write_text(str(first - 1))
             subprocess.run(["true"], check=True)
+            # Other tests' processes are to have numbers that were not in use just now.
+            LAST_PID.write_text(last)
             return programs.targets() == {second}
 
         wait_until(another_has_it, "another process with that number")
