@@ -1,7 +1,7 @@
 """Kernel addresses → names, by /proc/kallsyms (kernel/kallsyms.c, 6.18)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -65,12 +65,16 @@ class KernelSymbols:
 
         None if that has none of its own, or the kernel shows only functions (CONFIG_KALLSYMS_ALL).
         """
+        return self._objects.get(f"{address:0{_DIGITS}x}")
+
+    @cached_property
+    def _objects(self) -> Mapping[str, str]:
+        """The names of what is no function, by address: many threads may wait for one lock."""
         if self.reason is not None:
-            return None
-        text = self._path.read_text(errors="backslashreplace")
-        at = text.find(f"{address:0{_DIGITS}x} ")
-        line = text[at:].partition("\n")[0] if at >= 0 else ""
-        return line[_NAME:].partition("\t")[0] or None
+            return {}
+        lines = self._path.read_text(errors="backslashreplace").splitlines()
+        objects = (line for line in lines if not _is_function(line))
+        return {_address(line): line[_NAME:].partition("\t")[0] for line in objects}
 
     def frames(self, stack: Stack) -> tuple[Frame, ...]:
         """Name a kernel stack's frames."""
