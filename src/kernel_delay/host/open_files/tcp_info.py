@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from kernel_delay.host.netlink import HEADER, attributes
+from kernel_delay.host.open_files.inet import IS_OPEN
 from kernel_delay.host.open_files.unix import SOCK_DIAG_BY_FAMILY
 from kernel_delay.model import SleepFile
 
@@ -34,6 +35,9 @@ _LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _END = 44, 52, 152, 160
 
 # There: tcpi_snd_mss, tcpi_unacked, tcpi_snd_cwnd and tcpi_notsent_bytes.
 _MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT = 16, 24, 80, 144
+
+# There: tcpi_state.
+_STATE = 0
 
 # There, since 4.19: tcpi_bytes_acked, tcpi_bytes_sent and tcpi_bytes_retrans, each of 64 bits.
 _ACKNOWLEDGED, _SENT, _SENT_AGAIN, _END_OF_BYTES = 120, 200, 208, 216
@@ -65,15 +69,17 @@ def role(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Role | None:
 
     The kernel counts a SYN that was acknowledged among the bytes of the end that sent it, and the
     one that answers it is none of these (net/ipv4/tcp_input.c:tcp_rcv_synsent_state_process(),
-    tcp_minisocks.c:tcp_create_openreq_child(), 5.14 to 6.18). None as long as bytes are on their
-    way, or if the kernel does not say.
+    tcp_minisocks.c:tcp_create_openreq_child(), 5.14 to 6.18). A FIN counts as well. None behind
+    one, as long as bytes are on their way, or if the kernel does not say.
 
     Args:
         ask: Asks the kernel, as UnixSockets.ask() does.
         file: The socket, with the addresses of both ends.
     """
     info = _info(ask, file)
-    if info is None or len(info) < _END_OF_BYTES or _word(info, _UNACKNOWLEDGED):
+    if info is None or len(info) < _END_OF_BYTES:
+        return None
+    if info[_STATE] not in IS_OPEN or _word(info, _UNACKNOWLEDGED):
         return None
     acknowledged, sent, again = (_long(info, at) for at in (_ACKNOWLEDGED, _SENT, _SENT_AGAIN))
     roles: dict[int, Role] = {1: "client", 0: "server"}
