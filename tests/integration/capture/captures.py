@@ -107,6 +107,26 @@ def calls(measured: Thread) -> dict[int, int]:
     return {stats.number: stats.count for stats in measured.syscalls if stats.count}
 
 
+def check_sums(sample: Sample) -> None:
+    """Each thread's time is the window, or as many as it stands for."""
+    for measured in sample.threads:
+        assert measured.time is not None
+        parts = astuple(measured.time)
+        assert sum(parts) == sample.window.duration_ns * measured.threads
+        assert min(parts) >= 0
+
+
+def end(capture: Capture) -> dict[int, Sample]:
+    """End the window now; the Sample of each process by its PID."""
+    os.kill(capture.pid, signal.SIGINT)
+    samples = capture.samples()
+    for sample in samples:
+        assert sample.processes == len(samples)
+        assert sample.window == samples[0].window
+        check_sums(sample)
+    return {sample.target.pid: sample for sample in samples}
+
+
 def assert_accounted(sample: Sample) -> Thread:
     """The account of the round's thread is of all of the round, to the nanosecond."""
     assert sample.round is not None

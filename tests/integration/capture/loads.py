@@ -1,17 +1,14 @@
 """What is far more than a node has: figures add up, and memory is bounded. make test-loads."""
 
-import os
-import signal
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from msgspec.structs import astuple
 
 from kernel_delay.model import Sample
-from tests.integration.capture.captures import Capture, StartCapture, calls, thread
+from tests.integration.capture.captures import StartCapture, calls, check_sums, end, thread
 from tests.integration.capture.workload import StartWorkload, known_syscall
 from tests.needs import needed
 from tests.workload import wait_until
@@ -41,15 +38,6 @@ i=0; while [ $i -lt %d ]; do /bin/true; i=$((i + 1)); done; echo "{}"; read line
 """
 
 
-def add_up(sample: Sample) -> None:
-    """Each thread's time is the window, or as many as it stands for."""
-    for each in sample.threads:
-        assert each.time is not None
-        its = astuple(each.time)
-        assert sum(its) == each.threads * sample.window.duration_ns
-        assert min(its) >= 0
-
-
 def gone(*samples: Sample) -> int:
     """How many events and records they say are lost."""
     return max(each.lost.missed_events + each.lost.dropped_records for each in samples)
@@ -65,15 +53,6 @@ def ended(*samples: Sample) -> int:
     return sum(each.threads for each in threads if each.exited)
 
 
-def end(capture: Capture) -> list[Sample]:
-    """The Samples of all processes, of a window that ends now."""
-    os.kill(capture.pid, signal.SIGINT)
-    samples = capture.samples()
-    for sample in samples:
-        add_up(sample)
-    return samples
-
-
 @pytest.mark.parametrize("options", [(), ("-s",), ("--chains",), ("--timeline",)])
 def test_twenty_thousand_threads(
     options: tuple[str, ...],
@@ -86,7 +65,7 @@ def test_twenty_thousand_threads(
     memory = tmp_path / "KiB"
     notes = (sys.executable, "-c", NOTES_MEMORY, str(memory))
     sample = start_capture(workload.pid, "2", options, within=notes).sample()
-    add_up(sample)
+    check_sums(sample)
     assert {each.tid for each in sample.threads} == set(workload.tids())
     assert len(sample.threads) == count + 1
     print(int(memory.read_text()) // KIB, "MiB")
@@ -104,7 +83,7 @@ def test_a_hundred_thousand_threads_that_end(
     workload.ask()
     workload.wait_until_alone()
     sample = capture.end()
-    add_up(sample)
+    check_sums(sample)
     print(gone(sample), "gone")
     assert count - gone(sample) <= getppids(sample) <= count
     assert count - gone(sample) <= ended(sample)
@@ -129,7 +108,7 @@ def test_five_thousand_children_that_live_and_as_many_that_end(
     capture.wait_until_open()
     print("go", file=shell.stdin, flush=True)
     shell.stdout.readline()
-    samples = end(capture)
+    samples = list(end(capture).values())
     living = [each for sample in samples for each in sample.threads if not each.exited]
     print(len(samples), len(living), ended(*samples), gone(*samples), "gone")
     assert len(living) == count + 1
@@ -161,7 +140,7 @@ def test_storm_of_execs(
     capture.wait_until_open()
     workload.ask()
     sample = capture.end()
-    add_up(sample)
+    check_sums(sample)
     print(gone(sample), "gone")
     assert count - gone(sample) <= getppids(sample) <= count
     # The thread that execs is the first one from then on.
@@ -178,7 +157,7 @@ def test_children_that_all_have_the_same_pid(
     capture = start_capture(workload.pid, options=("--children", *options))
     capture.wait_until_open()
     answer = workload.ask()
-    samples = end(capture)
+    samples = list(end(capture).values())
     assert answer["same"] > count // 2
     print(answer, len(samples), getppids(*samples), ended(*samples), gone(*samples), "gone")
     assert count - gone(*samples) <= getppids(*samples) <= count
@@ -206,5 +185,5 @@ def test_ten_at_once_beside_other_tracers(
     captures = [start_capture(workload.pid, "2", options) for options in (*kinds, *kinds)]
     for capture in captures:
         sample = capture.sample()
-        add_up(sample)
+        check_sums(sample)
         assert {each.tid for each in sample.threads} == set(workload.tids())

@@ -13,34 +13,14 @@ import pytest
 from kernel_delay.analysis.timeline import account_of, by_thread
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
-from kernel_delay.model import Sample, ThreadTime
+from kernel_delay.model import Sample
 from tests import commands
-from tests.integration.capture.captures import Capture, StartCapture, calls, thread
+from tests.integration.capture.captures import StartCapture, calls, end, thread
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.workload import StartWorkload, known_syscall
 from tests.workload import wait_until
 
 GETPPID = known_syscall("getppid")
-
-
-def end(capture: Capture) -> dict[int, Sample]:
-    """End the window now; the Sample of each process by its PID."""
-    os.kill(capture.pid, signal.SIGINT)
-    samples = capture.samples()
-    for sample in samples:
-        assert sample.processes == len(samples)
-        assert sample.window == samples[0].window
-        check_sums(sample)
-    return {sample.target.pid: sample for sample in samples}
-
-
-def check_sums(sample: Sample) -> None:
-    """Each thread's time is the window."""
-    for measured in sample.threads:
-        assert measured.time is not None
-        parts = [getattr(measured.time, part) for part in ThreadTime.__struct_fields__]
-        assert sum(parts) == sample.window.duration_ns * measured.threads
-        assert min(parts) >= 0
 
 
 def callers(sample: Sample) -> Mapping[int, int]:
