@@ -134,23 +134,22 @@ _MMAP_LOCK_TAKERS = _names(
     " mmap_read_lock_maybe_expand"
 )
 
-# net/, fs/namei.c, fs/file.c, fs/open.c, mm/, and file systems' own, as an inode's lock: they take
-# a mutex or a semaphore, and sleep for nothing else.
-_LOCK_TAKERS = _names(
-    "rtnetlink_rcv_msg rtnl_newlink rtnl_dellink rtnl_setlink rtnl_dumpit netlink_dump genl_rcv"
-    " genl_rcv_msg dev_ioctl devinet_ioctl fdget_pos __fdget_pos path_openat open_last_lookups"
-    " filename_create do_unlinkat do_rmdir lock_rename lookup_slow walk_component iterate_dir"
-    " do_renameat2 do_linkat lock_two_directories lock_two_nondirectories vfs_rename vfs_unlink"
-    " do_truncate generic_file_write_iter shmem_file_write_iter ext4_buffered_write_iter"
-    " ext4_dio_write_iter ext4_fallocate xfs_ilock btrfs_inode_lock"
-)
-
 # net/core/rtnetlink.c, dev_ioctl.c, net/ipv4/devinet.c: those that take the lock of all interfaces.
 _RTNL_TAKERS = _names(
     "rtnl_lock rtnl_lock_killable rtnetlink_rcv_msg rtnl_newlink rtnl_dellink rtnl_setlink"
     " rtnl_dumpit dev_ioctl devinet_ioctl"
 )
 RTNL = "rtnl_mutex"
+
+# net/, fs/namei.c, fs/file.c, fs/open.c, mm/, and file systems' own, as an inode's lock: they take
+# a mutex or a semaphore, and sleep for nothing else.
+_LOCK_TAKERS = _RTNL_TAKERS | _names(
+    "netlink_dump genl_rcv genl_rcv_msg fdget_pos __fdget_pos path_openat open_last_lookups"
+    " filename_create do_unlinkat do_rmdir lock_rename lookup_slow walk_component iterate_dir"
+    " do_renameat2 do_linkat lock_two_directories lock_two_nondirectories vfs_rename vfs_unlink"
+    " do_truncate generic_file_write_iter shmem_file_write_iter ext4_buffered_write_iter"
+    " ext4_dio_write_iter ext4_fallocate xfs_ilock btrfs_inode_lock"
+)
 
 # fs/super.c: what they write to can be frozen (fsfreeze(8)).
 _FILE_SYSTEM_WRITERS = _names(

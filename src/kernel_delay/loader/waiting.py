@@ -216,7 +216,7 @@ def follow(
     pid: int,
     duration_ns: int | None,
     take: Callable[[], bool],
-    begin: Callable[[], None] = lambda: None,
+    begin: Callable[[], None],
 ) -> Ended:
     """Call `take` each time that it is time to look at what process `pid` did.
 

@@ -10,9 +10,10 @@ from kernel_delay.analysis.verdict.user_work import (
     DOUBTFUL_USER,
     causes_of,
     doubtful_ns,
-    has_many_signals,
     interrupts_of,
+    is_doubtful,
     per_s,
+    signals_of,
 )
 from kernel_delay.host.kernel_names import IRQ_VECTORS
 from kernel_delay.model import CpuTaker, Sample, Thread, Who
@@ -144,11 +145,10 @@ def _signals_of_timers(case: Case, most: str) -> tuple[str, ...]:
     """The signals that may be why a timer interrupts so often: as of timer_create(2)."""
     sample, thread = case.sample, case.thread
     interrupts = sum(irq.count for irq in thread.hard_irqs if irq.name in _TIMERS)
-    signals = thread.signals or 0
-    if most not in _TIMERS or not has_many_signals(sample, thread) or 2 * signals < interrupts:
+    signals = signals_of(sample, thread)
+    if most not in _TIMERS or signals is None or 2 * (thread.signals or 0) < interrupts:
         return ()
-    rate = f"{per_s(signals, sample):,.0f} signals a second"
-    return (f"It had {rate}: a timer that sends them may be why.",)
+    return (f"It had {signals}: a timer that sends them may be why.",)
 
 
 def _beside_handlers(case: Case) -> tuple[str, ...]:
@@ -157,11 +157,11 @@ def _beside_handlers(case: Case) -> tuple[str, ...]:
     The kernel counts that as its own, and the handlers' tracepoints are within it.
     """
     sample, thread = case.sample, case.thread
-    interrupts, ns = interrupts_of(sample, thread), doubtful_ns(thread)
-    least_ns = DOUBTFUL_USER.least_share * sample.window.duration_ns
-    if interrupts is None or ns < least_ns or causes_of(sample, thread):
+    interrupts = interrupts_of(sample, thread)
+    if interrupts is None or not is_doubtful(sample, thread) or causes_of(sample, thread):
         return ()
-    return (f"To enter and leave {interrupts} may have taken another {length(ns)}.",)
+    another = length(doubtful_ns(thread))
+    return (f"To enter and leave {interrupts} may have taken another {another}.",)
 
 
 # Soft IRQs that a device's interrupts raise; the others are timers', RCU's, the scheduler's.

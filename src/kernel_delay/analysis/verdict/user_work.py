@@ -107,6 +107,9 @@ MANY_INTERRUPTS_PER_S = 5_000
 TICK_NS = 10_000_000
 SHORTEST_TICK_NS = 1_000_000
 
+# From that share of the window on, what is doubtful is a finding.
+DOUBTFUL_SHARE = 0.1
+
 # Standard deviations: what is beyond them is no chance, and what is beyond fewer most likely none.
 DEVIATIONS = 4
 LIKELY_DEVIATIONS = 2
@@ -149,6 +152,11 @@ def doubtful_ns(thread: Thread) -> int:
     """
     more_ns = _more_ns(thread)
     return max(0, more_ns - _chance_ns(thread, DEVIATIONS)) if more_ns else 0
+
+
+def is_doubtful(sample: Sample, thread: Thread) -> bool:
+    """Whether so much of it is that this is a finding."""
+    return doubtful_ns(thread) >= DOUBTFUL_SHARE * sample.window.duration_ns
 
 
 def likely_ns(thread: Thread) -> int:
@@ -233,6 +241,12 @@ def interrupts_of(sample: Sample, thread: Thread) -> str | None:
     return f"{rate:,.0f} interrupts a second" if rate >= MANY_INTERRUPTS_PER_S else None
 
 
+def signals_of(sample: Sample, thread: Thread) -> str | None:
+    """How many signals the thread had, if they are so many that handing them to it takes long."""
+    rate = per_s(thread.signals or 0, sample)
+    return f"{rate:,.0f} signals a second" if rate >= MANY_PER_S else None
+
+
 def causes_of(sample: Sample, thread: Thread) -> list[str]:
     """What the thread had that makes the kernel work for it and that no hook sees, in words."""
     times = thread.task_times
@@ -242,8 +256,8 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
     faults = times.minor_faults + times.major_faults
     if thread.page_faults is None and per_s(faults, sample) >= MANY_PER_S:
         causes.append(f"{per_s(faults, sample):,.0f} page faults a second")
-    if thread.signals and has_many_signals(sample, thread):
-        causes.append(f"{per_s(thread.signals, sample):,.0f} signals a second")
+    if (signals := signals_of(sample, thread)) is not None:
+        causes.append(signals)
     denied = sum(stats.without_entry for stats in thread.syscalls)
     if per_s(denied, sample) >= MANY_PER_S:
         causes.append(f"{per_s(denied, sample):,.0f} system calls denied at their entry a second")
@@ -261,8 +275,6 @@ def causes_of(sample: Sample, thread: Thread) -> list[str]:
         causes.append("its core dump to write")
     return causes
 
-
-DOUBTFUL_SHARE = 0.1
 
 DOUBTFUL_USER = Rule(
     name="doubtful_user",
@@ -321,17 +333,9 @@ def _unknown(sample: Sample, thread: Thread) -> Iterator[str]:
         calls = f"{denied:,} system calls that had no entry"
         yield f"That includes what the kernel took for {calls}: how much is not known."
     # Ticks find a thread at its signals too, unless a timer sends them in step with the ticks.
-    if (
-        has_many_signals(sample, thread)
-        and doubtful_ns(thread) < DOUBTFUL_SHARE * sample.window.duration_ns
-    ):
-        signals = f"{per_s(thread.signals or 0, sample):,.0f} signals a second"
+    signals = signals_of(sample, thread)
+    if signals is not None and not is_doubtful(sample, thread):
         yield f"It also had {signals}: how much the kernel took for these is not known."
-
-
-def has_many_signals(sample: Sample, thread: Thread) -> bool:
-    """Whether the kernel took time that no hook sees to hand signals to the thread."""
-    return per_s(thread.signals or 0, sample) >= MANY_PER_S
 
 
 def not_refuted(sample: Sample, thread: Thread) -> bool:
@@ -352,7 +356,7 @@ def not_refuted(sample: Sample, thread: Thread) -> bool:
         and futexes_ns < ASLEEP_SHARE * sample.window.duration_ns
         and not (lost.dropped_records or lost.missed_events)
         and not any(stats.without_entry for each in sample.threads for stats in each.syscalls)
-        and not has_many_signals(sample, thread)
+        and signals_of(sample, thread) is None
         and (times.steal_ns is not None or _sees_steal_of_cpus(sample))
     )
 
