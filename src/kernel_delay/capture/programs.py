@@ -221,14 +221,13 @@ class Programs:
         return int(self._options.struct().slices)
 
     def targets(self) -> set[int]:
-        """Return the processes that are measured, as the kernel numbers them, if several.
+        """Return the numbers of the processes that are measured, if several.
 
-        The number of one that has ended is there until another process has it.
+        That of one that has ended is there until another process has it.
         """
-        words = ffi.from_buffer("uint64_t[]", self._targets)
         return {
             place * 64 + bit
-            for place, word in enumerate(words)
+            for place, word in enumerate(ffi.from_buffer("uint64_t[]", self._targets))
             if word
             for bit in range(64)
             if word >> bit & 1
