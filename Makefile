@@ -103,7 +103,7 @@ test-integration: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m 'not long' --ignore=tests/unit
 
-## test-long: those that take much of a CPU: figures of cost, 10^6 events, pages as axe-core sees them
+## test-long: those that take long: figures of cost, 10^6 events, a signal at any moment, axe-core
 test-long: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
 	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m long

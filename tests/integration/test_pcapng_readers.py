@@ -68,6 +68,7 @@ def tshark(path: Path) -> list[Packet]:
     return found
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(found=packets)
 def test_tshark_reads_every_packet_back(

@@ -84,6 +84,7 @@ def run(words: Sequence[str], signals: Sequence[tuple[float, signal.Signals]] = 
     return Outcome(process.returncode, stdout, stderr)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_signal_at_any_moment(name: str, target: int) -> None:
@@ -143,6 +144,7 @@ def test_nothing_is_left_in_the_kernel_after_a_kill(target: int) -> None:
     assert not any(Path("/sys/fs/bpf").glob("**/*kernel*delay*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_while_python_starts(number: signal.Signals) -> None:
     """Python itself would end in a traceback, or of the signal without a word of ours."""

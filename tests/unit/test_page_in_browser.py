@@ -227,7 +227,7 @@ def zoomed(page: Page, block: str) -> tuple[float, float, float]:
     return left, width, box["y"]
 
 
-@pytest.mark.parametrize("count", [1, 100, 100_000])
+@pytest.mark.parametrize("count", [1, 100, pytest.param(100_000, marks=pytest.mark.long)])
 def test_the_timeline_of_any_many_events_is_zoomed(
     open_page: Open, pictures: Path, count: int
 ) -> None:
@@ -240,7 +240,7 @@ def test_the_timeline_of_any_many_events_is_zoomed(
     assert page.locator("#timeline .stack li").count() == 12
 
 
-@pytest.mark.parametrize("count", [100, 100_000])
+@pytest.mark.parametrize("count", [100, pytest.param(100_000, marks=pytest.mark.long)])
 def test_a_timeline_of_everything_is_zoomed(open_page: Open, pictures: Path, count: int) -> None:
     page = open_page(page_of(many_slices(count)))
     assert page.locator("#slices .rows div").count() == 20
@@ -287,6 +287,7 @@ def test_of_very_many_slices_the_shortest_are_left_out() -> None:
     assert shown.slices.since_ns == sorted(shown.slices.since_ns)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sample", "drawn"), [(sample_with_events, "#timeline"), (many_slices, "#slices")]
 )

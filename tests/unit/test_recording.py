@@ -310,7 +310,7 @@ def test_a_million_events_are_reported_while_they_come() -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["cut.kdr", "cut.jsonl"])
+@pytest.mark.parametrize("name", ["cut.kdr", pytest.param("cut.jsonl", marks=pytest.mark.long)])
 def test_file_cut_anywhere_is_read_up_to_the_cut(tmp_path: Path, name: str) -> None:
     written = [ACCOUNTED, bare_sample(bare_thread(1, "main")), ACCOUNTED]
     path = record_samples(tmp_path / name, *written)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.verdicts.run import run_case
 
-pytestmark = pytest.mark.usefixtures("root_user", "measurable")
+pytestmark = [pytest.mark.usefixtures("root_user", "measurable"), pytest.mark.long]
 
 # A second each, and what starting takes: make test-verdicts has the others.
 CASES = (

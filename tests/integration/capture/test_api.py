@@ -256,6 +256,7 @@ def test_what_can_not_be_measured_is_one_line(tmp_path: Path, pid: int) -> None:
         kernel_delay.record(tmp_path / "none" / "a.kdr", pid)
 
 
+@pytest.mark.long
 def test_the_examples_of_the_page_run(
     pid: int, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,11 @@ def mixes() -> list[list[tuple[int, int]]]:
 HOGS_AND_A_TICKER = [(1000, 0), (1000, 0), (1000, 0), (20, 1000)]
 
 
-@pytest.mark.parametrize("mix", [HOGS_AND_A_TICKER, *mixes()], ids=str)
+@pytest.mark.parametrize(
+    "mix",
+    [HOGS_AND_A_TICKER, *(pytest.param(each, marks=pytest.mark.long) for each in mixes())],
+    ids=str,
+)
 def test_a_trace_of_the_switches_says_the_same(
     mix: list[tuple[int, int]],
     start_workload: StartWorkload,
@@ -171,6 +175,7 @@ def test_a_ticker_has_what_it_ran_and_no_more(
     assert min(found[hog] for hog in hogs) > found.get(ticker, 0)
 
 
+@pytest.mark.long
 def test_real_time_hog_is_named_in_windows_without_switches(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import nbclient
 import nbformat
+import pytest
 
 
 def read(path: Path) -> nbformat.NotebookNode:
@@ -19,6 +20,7 @@ def outputs(cell: nbformat.NotebookNode) -> str:
     return "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
 
 
+@pytest.mark.long
 def test_the_notebook_shows_what_it_measured(
     measurable: None, project: Path, tmp_path: Path
 ) -> None:

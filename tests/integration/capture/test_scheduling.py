@@ -34,7 +34,9 @@ STOPS = 5
         [
             pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
             pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
-            pytest.param("--other", 2, 0, id="two busy threads among others"),
+            pytest.param(
+                "--other", 2, 0, id="two busy threads among others", marks=pytest.mark.long
+            ),
         ],
         3,
     ),

@@ -173,7 +173,14 @@ def reasons(stacks: dict[str, int]) -> set[str]:
     return {sleep_reason([name for name in each if name]) for each in names}
 
 
-@pytest.mark.parametrize(("kind", "count"), [("pipe", 10_200), ("away", 3_400), ("futex", 3_400)])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        pytest.param("pipe", 10_200, marks=pytest.mark.long),
+        pytest.param("away", 3_400, marks=pytest.mark.long),
+        ("futex", 3_400),
+    ],
+)
 def test_bpftrace_says_the_same_of_ten_thousand_waits(
     kind: str,
     count: int,

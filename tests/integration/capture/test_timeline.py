@@ -161,6 +161,7 @@ def test_interrupt_across_a_window_edge_is_in_both_windows(
     assert across or in_one_ns < all_ns / 3
 
 
+@pytest.mark.long
 def test_hard_irq_at_the_edge_of_a_soft_one(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

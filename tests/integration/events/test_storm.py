@@ -45,6 +45,7 @@ def storm(start: Start, *arguments: str, **options: object) -> Any:
     return found
 
 
+@pytest.mark.long
 def test_without_stacks_nothing_is_dropped_and_memory_is_bounded(start: Start) -> None:
     found = storm(start, stack_mode="none")
     room = min(found["counted"], 1_000_000) * 2  # it doubles as it grows
@@ -67,6 +68,7 @@ def test_only_so_many_are_kept(start: Start) -> None:
         assert found["longest_ns"] == found["max_ns"]
 
 
+@pytest.mark.long
 def test_with_stacks_these_go_first_and_are_counted(start: Start) -> None:
     found = storm(start, "40")
     assert found["with_user_stack"] > 0

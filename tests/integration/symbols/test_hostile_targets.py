@@ -106,7 +106,7 @@ def test_a_path_that_would_end_a_line(tmp_path: Path, program: Path) -> None:
         assert b"\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("how", ["again", "in pieces"])
+@pytest.mark.parametrize("how", [pytest.param("again", marks=pytest.mark.long), "in pieces"])
 def test_many_mappings_of_code(program: Path, how: str) -> None:
     """Bounded, and in time that grows as their number."""
     count = 30_000 if how == "in pieces" else 15_000

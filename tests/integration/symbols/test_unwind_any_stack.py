@@ -24,6 +24,7 @@ def taken(call_chain: Path) -> Iterator[Taken]:
             space.close()
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_no_stack_can_break_it(taken: Taken, data: st.DataObject) -> None:

@@ -79,7 +79,7 @@ def assert_in_order(samples: list[Sample]) -> None:
         assert sample.window.stop_ns <= following.window.start_ns
 
 
-@pytest.mark.parametrize("roles", ["sp", "sspp", "bbb"])
+@pytest.mark.parametrize("roles", ["sp", pytest.param("sspp", marks=pytest.mark.long), "bbb"])
 def test_window_is_from_first_start_to_the_next_stop(start_hits: StartTarget, roles: str) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:stop_hit")
@@ -110,7 +110,7 @@ def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartTarget)
         assert stops_of[start.tid].surely_between(start, stop) == []
 
 
-@pytest.mark.parametrize("roles", ["s", "ss", "sss"])
+@pytest.mark.parametrize("roles", ["s", "ss", pytest.param("sss", marks=pytest.mark.long)])
 def test_windows_of_one_trigger_abut(start_hits: StartTarget, roles: str) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:start_hit")

@@ -1,5 +1,7 @@
 """While one window is reported the next ones are taken, and what is missed is counted."""
 
+import pytest
+
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import SessionOptions
 from kernel_delay.loader._records import lib
@@ -53,6 +55,7 @@ def unread_windows(workload: Target) -> tuple[int, int, str]:
     return len(samples), missed, text.render(samples[0])
 
 
+@pytest.mark.long
 def test_hits_without_room_are_counted_and_reported(start_rounds: StartTarget) -> None:
     taken, missed, report = unread_windows(start_rounds(0))
     assert missed > 0
@@ -60,6 +63,7 @@ def test_hits_without_room_are_counted_and_reported(start_rounds: StartTarget) -
     assert f"WARNING: {missed} hits of the start trigger were missed" in report
 
 
+@pytest.mark.long
 def test_places_are_used_again(start_rounds: StartTarget) -> None:
     """More windows than there are places, while they are read: each as it is and in order."""
     workload = start_rounds(0)

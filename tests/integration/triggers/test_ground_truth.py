@@ -45,7 +45,7 @@ def has_exact_counts(sample: Sample, pid: int, known: Round) -> bool:
 @pytest.mark.parametrize(
     ("start", "stop", "batches"),
     [
-        ("u:kd_rounds:start", "u:kd_rounds:stop", 2),
+        pytest.param("u:kd_rounds:start", "u:kd_rounds:stop", 2, marks=pytest.mark.long),
         ("up:round_work", "ur:round_work", 1),
     ],
 )

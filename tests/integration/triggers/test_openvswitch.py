@@ -184,6 +184,7 @@ def churn(switch: Instance) -> Iterator[Instance]:
     switch.vsctl("--if-exists", "del-br", "brchurn")
 
 
+@pytest.mark.long
 def test_command_lines_of_the_page_run_as_written(
     churn: Instance, tmp_path: Path, closing: ExitStack
 ) -> None:

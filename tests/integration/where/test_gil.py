@@ -216,6 +216,7 @@ def test_gil_and_mutex_are_a_deadlock(interpreter: str, tmp_path: Path) -> None:
     assert "waits for: Python's interpreter lock (GIL), held by" in done.stdout
 
 
+@pytest.mark.long
 @of_each_interpreter
 def test_gil_that_changes_hands_is_no_deadlock(interpreter: str, tmp_path: Path) -> None:
     """Each of the threads waits for the lock while another has it, at one time or another."""
