@@ -55,11 +55,24 @@ def judge_first(sample: Sample) -> Finding:
             ("schedule", "__mutex_lock.constprop.0", "cgroup_kn_lock_live"),
             "it was asked for in the kernel's cgroup_kn_lock_live.",
         ),
+        (
+            ("ovs_flow_cmd_new", "genl_family_rcv_msg_doit.isra.0", "genl_rcv_msg"),
+            "it was ovs_mutex, asked for in the kernel's ovs_flow_cmd_new.",
+        ),
+        (
+            ("genl_rcv_msg", "netlink_rcv_skb", "genl_rcv"),
+            "it was genl_mutex, asked for in the kernel's genl_rcv_msg.",
+        ),
+        (
+            ("ext4_buffered_write_iter.cold", "vfs_write"),
+            "it was an inode's i_rwsem, asked for in the kernel's ext4_buffered_write_iter.",
+        ),
+        (("do_renameat2",), "it was asked for in the kernel's do_renameat2."),
     ],
 )
 def test_kernel_lock_has_the_function_that_asked_for_it(stack: tuple[str, ...], said: str) -> None:
     most = Sleep("kernel_lock", "ioctl", stack, False, 4, 360 * MS, 99 * MS)
-    other = replace(most, ns=90 * MS, stack=("fdget_pos",))
+    other = replace(most, ns=90 * MS, stack=("devinet_ioctl",))
     assert f"For 80 % of that time {said}" in found(other, most).text
     short = replace(most, stack=())
     assert "asked for" not in found(short).text

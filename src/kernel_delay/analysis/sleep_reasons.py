@@ -134,22 +134,36 @@ _MMAP_LOCK_TAKERS = _names(
     " mmap_read_lock_maybe_expand"
 )
 
-# net/core/rtnetlink.c, dev_ioctl.c, net/ipv4/devinet.c: those that take the lock of all interfaces.
-_RTNL_TAKERS = _names(
-    "rtnl_lock rtnl_lock_killable rtnetlink_rcv_msg rtnl_newlink rtnl_dellink rtnl_setlink"
-    " rtnl_dumpit dev_ioctl devinet_ioctl"
+# Who takes a lock, by the lock.
+_TAKERS_OF: Mapping[str, str] = MappingProxyType(
+    {
+        # net/core/rtnetlink.c, dev_ioctl.c, net/ipv4/devinet.c: the lock of all interfaces
+        "rtnl_mutex": "rtnl_lock rtnl_lock_killable rtnetlink_rcv_msg rtnl_newlink rtnl_dellink"
+        " rtnl_setlink rtnl_dumpit dev_ioctl devinet_ioctl",
+        # net/netlink/genetlink.c
+        "genl_mutex": "genl_lock genl_rcv_msg",
+        "cb_lock": "genl_rcv",
+        # net/openvswitch/datapath.c, meter.c, conntrack.c, dp_notify.c: the lock of all datapaths
+        "ovs_mutex": "ovs_lock ovs_dp_cmd_new ovs_dp_cmd_del ovs_dp_cmd_set ovs_dp_cmd_get"
+        " ovs_dp_cmd_dump ovs_flow_cmd_new ovs_flow_cmd_set ovs_flow_cmd_get ovs_flow_cmd_del"
+        " ovs_vport_cmd_new ovs_vport_cmd_set ovs_vport_cmd_del ovs_meter_cmd_set"
+        " ovs_meter_cmd_get ovs_meter_cmd_del ovs_ct_limit_cmd_set ovs_ct_limit_cmd_del"
+        " ovs_ct_limit_cmd_get ovs_dp_masks_rebalance ovs_dp_notify_wq",
+        # fs/file.c
+        "the open file's f_pos_lock": "fdget_pos __fdget_pos",
+        # fs/namei.c, fs/readdir.c, fs/inode.c, fs/open.c, mm/, and file systems' own
+        "an inode's i_rwsem": "path_openat open_last_lookups filename_create do_unlinkat do_rmdir"
+        " lookup_slow walk_component iterate_dir lock_two_directories lock_two_nondirectories"
+        " vfs_rename vfs_unlink do_truncate generic_file_write_iter shmem_file_write_iter"
+        " ext4_buffered_write_iter ext4_dio_write_iter ext4_fallocate btrfs_inode_lock",
+    }
 )
-RTNL = "rtnl_mutex"
+_LOCK_OF: Mapping[str, str] = MappingProxyType(
+    {taker: lock for lock, takers in _TAKERS_OF.items() for taker in takers.split()}
+)
 
-# net/, fs/namei.c, fs/file.c, fs/open.c, mm/, and file systems' own, as an inode's lock: they take
-# a mutex or a semaphore, and sleep for nothing else.
-_LOCK_TAKERS = _RTNL_TAKERS | _names(
-    "netlink_dump genl_rcv genl_rcv_msg fdget_pos __fdget_pos path_openat open_last_lookups"
-    " filename_create do_unlinkat do_rmdir lock_rename lookup_slow walk_component iterate_dir"
-    " do_renameat2 do_linkat lock_two_directories lock_two_nondirectories vfs_rename vfs_unlink"
-    " do_truncate generic_file_write_iter shmem_file_write_iter ext4_buffered_write_iter"
-    " ext4_dio_write_iter ext4_fallocate xfs_ilock btrfs_inode_lock"
-)
+# Those too sleep for nothing but a mutex or a semaphore: one of several.
+_LOCK_TAKERS = _LOCK_OF.keys() | _names("netlink_dump lock_rename do_renameat2 do_linkat xfs_ilock")
 
 # fs/super.c: what they write to can be frozen (fsfreeze(8)).
 _FILE_SYSTEM_WRITERS = _names(
@@ -200,7 +214,7 @@ def lock_taker(stack: Sequence[str]) -> tuple[str, str | None] | None:
     """
     names = (name.partition(".")[0] for name in stack)
     taker = next((name for name in names if name not in _LOCKS and name != "schedule"), None)
-    return None if taker is None else (taker, RTNL if taker in _RTNL_TAKERS else None)
+    return None if taker is None else (taker, _LOCK_OF.get(taker))
 
 
 def _lock_reason(names: Sequence[str]) -> SleepReason:
