@@ -19,6 +19,7 @@ CASES = (
     "causes/child",
     "causes/condition",
     "causes/cpu_hogs_and_ticker",
+    "causes/datapath_lock",
     "causes/eventfd",
     "causes/file_lock_fcntl",
     "causes/file_lock_flock",
