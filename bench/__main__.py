@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, tables
@@ -34,8 +33,8 @@ def main() -> int:
     wanted = [measure for measure in MEASURES if not args.only or measure.name in args.only]
     try:
         for measure in wanted:
-            taken = _take(measure, version, args.rounds, args.peer)
-            if not (args.print_only or args.peer):
+            taken = _take(measure, version, args)
+            if not (args.print_only or args.peer or args.beside):
                 # After each one, so that nothing measured is lost where a later one fails.
                 _write(_merged(measure.name, taken))
     except (KernelDelayError, DebianError) as error:
@@ -66,14 +65,23 @@ def _arguments() -> argparse.Namespace:
         help="of packets: this one alone, as 'kernel-delay watch'; may be given again, and writes"
         " no results",
     )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="TREE/.venv/bin/kernel-delay",
+        help="of syscall: another build too, in turn; may be given again, and writes no results",
+    )
     return parser.parse_args()
 
 
-def _take(measure: Measure, version: str, rounds: int, peers: Sequence[str]) -> Measured:
+def _take(measure: Measure, version: str, args: argparse.Namespace) -> Measured:
     print(f"bench: {measure.title}", file=sys.stderr, flush=True)
     # Not below the current folder: that may be on 9p.
     with tempfile.TemporaryDirectory(prefix="kernel-delay-bench-") as folder:
-        figures, absent = measure.take(Setting(rounds, Path(folder), tuple(peers)))
+        setting = Setting(args.rounds, Path(folder), tuple(args.peer), tuple(args.beside))
+        figures, absent = measure.take(setting)
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     measured = Measured(when, version, tuple(figures), tuple(absent))
     lines = [f"\n## {measure.title}\n", *tables.of(measured), "", *measure.remarks(measured)]

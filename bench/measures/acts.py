@@ -69,6 +69,8 @@ def quick_peers(setting: Setting) -> list[Peer]:
         Ours("--no-accounting"),
         Ours(),
         KernelDelayPy(),
+        *(Ours("--chains") for _ in setting.beside[:1]),
+        *(Ours(tool=tool) for tool in setting.beside),
     ]
 
 

@@ -12,12 +12,14 @@ from bench.figures import Absence, Figure, Measured
 class Setting(Struct, frozen=True):
     """`rounds`: how often each thing is measured; `folder`: for files, gone afterwards.
 
-    `peers`: the names of those that packets are measured with, all if there are none.
+    `peers`: the names of those that packets are measured with, all if there are none. `beside`:
+    kernel-delay's programs of other builds, which calls and switches are measured with too.
     """
 
     rounds: int
     folder: Path
     peers: tuple[str, ...] = ()
+    beside: tuple[Path, ...] = ()
 
 
 class Measure(ABC):

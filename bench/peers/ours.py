@@ -14,10 +14,12 @@ TOOL = Path(sys.executable).with_name("kernel-delay")
 class Ours(ReportingPeer):
     """A capture, with options."""
 
-    def __init__(self, *options: str) -> None:
-        """Take note of the options."""
-        self.name = " ".join(["kernel-delay", *options])
+    def __init__(self, *options: str, tool: Path = TOOL) -> None:
+        """Take note of the options, and of another build's program."""
+        name = "kernel-delay" if tool == TOOL else str(tool)
+        self.name = " ".join([name, *options])
         self._options = options
+        self._tool = tool
 
     def lacking(self) -> str | None:
         """Nothing: the bench can't be started without."""
@@ -25,7 +27,7 @@ class Ours(ReportingPeer):
 
     def window(self, pid: int, seconds: float) -> list[str]:
         """See `kernel-delay capture --help`."""
-        return [str(TOOL), "--pid", str(pid), "--sample-time", str(seconds), *self._options]
+        return [str(self._tool), "--pid", str(pid), "--sample-time", str(seconds), *self._options]
 
     def ready(self, process: subprocess.Popen[bytes], said: bytes) -> bool:
         """It sleeps in poll(2) or ppoll(2) only when the window is set."""
