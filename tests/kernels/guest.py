@@ -53,6 +53,7 @@ class Guest:
     kvm: bool
     results: Path
     stop: Event = field(default_factory=Event)
+    cpus: int = 2
 
     @property
     def console(self) -> Path:
@@ -140,7 +141,7 @@ class Guest:
             "--disable-microvm",  # it has no PCI bus for the second device
             "--force-9p",
             "--verbose",  # without it and without a terminal, the guest waits for udev
-            "--cpus=2",
+            f"--cpus={self.cpus}",
             "--memory=2G",
             # QEMU gives all CPUs one time stamp counter. A guest that, on a busy host, takes
             # them for several asks a device for the time, and the vDSO can't.

@@ -1,6 +1,6 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels test-flows \
+.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels test-machine-changes test-flows \
 	compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
@@ -10,6 +10,12 @@ test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extr
 ## test-verdicts-kernels: is the verdict true on these kernels too? A choice of test-verdicts
 test-verdicts-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.kernels.run $(KERNELS_ARGS) tests/verdicts/in_guests.py
+
+## test-machine-changes: clocks that are set, CPUs that go and come, sleep, and 64 CPUs, in guests
+test-machine-changes: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
+	@exec $(BIN)/python -m tests.kernels.run $(KERNELS_ARGS) \
+		tests/integration/capture/machine_changes.py
+	@exec $(BIN)/python -m tests.kernels.run --kernel "Debian 13" --cpus 64 --least
 
 ## test-flows: 10,000 flows of the kernel's datapath on these kernels; FLOWS_ARGS narrows it down
 test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels

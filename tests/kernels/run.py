@@ -80,7 +80,7 @@ def main() -> int:
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        guests = [Guest(image, kvm, _results_of(image), stop) for image in images]
+        guests = [Guest(image, kvm, _results_of(image), stop, options.cpus) for image in images]
         _compile_tests(guests, options)
 
         def test(guest: Guest) -> KernelRun:
@@ -118,6 +118,7 @@ def _options() -> argparse.Namespace:
         default=SILENCE_S,
         help="end a guest that has printed nothing for so many seconds",
     )
+    parser.add_argument("--cpus", type=int, default=2, help="how many CPUs each guest has")
     for choice in ("least", "brief"):
         parser.add_argument(
             f"--{choice}",
