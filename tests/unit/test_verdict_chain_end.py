@@ -110,6 +110,19 @@ def test_why_the_root_is_not_known_is_said(gap: ChainGap, said: str) -> None:
     assert said in finding(replace(END, gap=gap)).text
 
 
+def test_several_reasons_have_their_shares() -> None:
+    parts = (
+        replace(END, ns=300_000_000),
+        replace(END, ns=150_000_000, gap="circle"),
+        replace(END, ns=50_000_000, gap="hops"),
+    )
+    assert finding(*parts).details[1:3] == (
+        "The root is not known: for 60 % of that time nobody woke postgres (60), and no single"
+        " process is known at its other end.",
+        "For 30 % of that time postgres (60) waited for a thread of the chain.",
+    )
+
+
 def test_more_threads_than_are_followed_may_be_why() -> None:
     """Another capture would not know more."""
     thread = waiting(replace(END, gap="not_followed"))

@@ -1,5 +1,6 @@
 """The rule on wait chains whose root is not known: who is at their end, and what it does there."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kernel_delay.analysis.verdict.chain_parts import (
@@ -16,6 +17,7 @@ from kernel_delay.analysis.verdict.formatting import (
     lock_advice_by,
     name,
     quoted,
+    share,
 )
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
@@ -49,12 +51,14 @@ _REASONS: dict[ChainGap, str] = {
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
     "serves": "{who} served others meanwhile",
+    "circle": "{who} waited for a thread of the chain",
 }
 
 _MAYBE_TOO_MANY = "{who} was not measured at that time, maybe as there were too many threads"
 
-# One reason is said if it is that of so much.
+# One reason is said if it is that of so much. Of several those are that have a part in it.
 SURE_SHARE = 0.9
+MOST_REASONS = 2
 
 # Whoever was held for less of the window did something in it, for all that is known.
 HELD_SHARE = 0.9
@@ -148,20 +152,32 @@ def _end(parts: Sequence[ChainPart], end: ChainThread, *, is_bounded: bool) -> I
         who = "they"
     if end.title is not None:
         yield f"The title of {end.name} ({end.tid or end.pid}) was {quoted(end.title)}."
-    if sum_ns([part for part in parts if part.gap == gap]) < SURE_SHARE * sum_ns(parts):
-        yield "The root is not known, for several reasons."
+    reasons = _REASONS | ({"not_followed": _MAYBE_TOO_MANY} if is_bounded else {})
+
+    def because(gap: ChainGap) -> str:
+        of_process = gap in ("threads", "ran")
+        reason = reasons[gap].format(who=_process(end) if of_process else who)
+        if not end.tid and not of_process:
+            reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
+        return reason
+
+    ns_of: Counter[ChainGap] = Counter()
+    for part in parts:
+        if part.gap is not None:
+            ns_of[part.gap] += part.ns
+    if gap is None:
+        return
+    if ns_of[gap] < SURE_SHARE * ns_of.total():
+        head = "The root is not known: for"
+        for each, ns in ns_of.most_common(MOST_REASONS):
+            yield f"{head} {share(ns, ns_of.total())} of that time {because(each)}."
+            head = "For"
     elif gap == "circle":
         yield f"The chain is a circle: {who} waited for a thread of it."
-    elif gap in ("threads", "ran"):
-        yield f"The root is not known: {_REASONS[gap].format(who=_process(end))}."
+    else:
+        yield f"The root is not known: {because(gap)}."
         if gap == "ran" and end.tid:
             yield f"Only {end.name} ({end.tid}) of these ran, or wanted a CPU, for long."
-    elif gap is not None:
-        reasons = _REASONS | ({"not_followed": _MAYBE_TOO_MANY} if is_bounded else {})
-        reason = reasons[gap].format(who=who)
-        if not end.tid:
-            reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
-        yield f"The root is not known: {reason}."
 
 
 def _process(thread: ChainThread) -> str:
