@@ -39,7 +39,8 @@ class Window(Struct, frozen=True):
         start_ns: The start (CLOCK_MONOTONIC).
         stop_ns: The end (CLOCK_MONOTONIC).
         duration_ns: The length, in ns.
-        start_time: The wall clock at `start_ns`, in UTC.
+        start_time: The wall clock at `start_ns`, in UTC. If the clock was set since then, as it
+            would have been by the new setting.
         collected_time: The wall clock when the results were read, in UTC.
         ended_by: What closed the window. "exit": the process or the thread ended. "timeout": a
             trigger was not hit. In a record of `watch`, "poll" is the thread's next poll, and

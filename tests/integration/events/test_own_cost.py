@@ -3,8 +3,10 @@
 import ctypes
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec.structs import astuple
@@ -25,6 +27,26 @@ LEAST_COPY_NS = 50
 BPF = {"x86_64": 321, "aarch64": 280}
 BPF_ENABLE_STATS = 32
 BPF_STATS_RUN_TIME = ctypes.c_uint32(0)
+
+SPLICES = """
+import contextlib, os, sys, threading, time
+(empty, fills), (drains, full) = os.pipe(), os.pipe()
+os.set_blocking(full, False)
+with contextlib.suppress(BlockingIOError):
+    while True:
+        os.write(full, bytes(4096))
+os.set_blocking(full, True)
+def helps():
+    time.sleep(0.3)
+    os.write(fills, b"x")
+    time.sleep(0.05)
+    os.read(drains, 1 << 16)
+print("ready", flush=True)
+sys.stdin.read()
+threading.Thread(target=helps).start()
+os.splice(empty, full, 1)
+"""
+"""It waits long for what it reads from, and then briefly for room in what it writes to."""
 
 
 @contextmanager
@@ -108,6 +130,24 @@ def test_a_calls_kernel_stack_is_where_it_slept(start: Start) -> None:
         assert "hrtimer_nanosleep" in [frame.name for frame in stack]
         # arch/x86/entry/entry_64.S and arch/arm64/kernel/entry.S
         assert (stack[-1].name or "").startswith(("entry_SYSCALL_64", "el0t_64_sync"))
+
+
+def test_of_two_sleeps_of_a_call_the_longer_one_is_where_it_slept(closing: ExitStack) -> None:
+    process = closing.enter_context(
+        subprocess.Popen(
+            [sys.executable, "-c", SPLICES], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    )
+    closing.callback(process.kill)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    sample = capture(process.pid, event_plan("splice"), process.stdin.close)
+    (event,) = events_of(sample)
+    assert event.kernel_stack is not None
+    names = {frame.name for frame in sample.stacks[event.kernel_stack]}
+    # fs/pipe.c, 5.14 to 6.18: the other one is pipe_wait_writable().
+    assert "pipe_wait_readable" in names
 
 
 def test_call_that_did_not_sleep_has_no_kernel_stack(start: Start) -> None:

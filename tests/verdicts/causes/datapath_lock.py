@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernel_delay.host.netlink import HEADER, attribute, message, walk
+from kernel_delay.host.netlink import HEADER, NLM_F_REQUEST, attribute, message, walk
 from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import NotHereError, Staged, cause
+
+# include/uapi/linux/netlink.h: without it there is no answer to what changes something.
+NLM_F_ACK = 4
 
 # include/uapi/linux/genetlink.h: struct genlmsghdr, and how a family is asked for by its name.
 GENL = struct.Struct("=BBH")
@@ -34,15 +37,16 @@ class Kernel:
         """Open a socket of it."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
 
-    def ask(self, family: int, command: int, body: bytes) -> bytes:
+    def ask(self, family: int, command: int, body: bytes, flags: int = NLM_F_ACK) -> bytes:
         """Return what follows the header of the answer; that may be an error."""
-        self._socket.send(message(family, GENL.pack(command, 1, 0) + body))
+        request = GENL.pack(command, 1, 0) + body
+        self._socket.send(message(family, request, NLM_F_REQUEST | flags))
         return self._socket.recv(1 << 16)[HEADER.size :]
 
     def family(self, name: str) -> int:
         """Return the number of a family."""
         body = attribute(CTRL_ATTR_FAMILY_NAME, f"{name}\0".encode())
-        answer = self.ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body)
+        answer = self.ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body, flags=0)
         found = {each.type: each.payload for each in walk(answer[GENL.size :]).found}
         (number,) = struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])
         return int(number)
