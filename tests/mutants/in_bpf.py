@@ -30,6 +30,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
         new: What stands there instead.
         what: What is wrong then.
         tests: Which have to see it, as pytest names them.
+        survives: Why they don't. Empty: they do, or it was not tried.
     """
 
     file: str
@@ -37,6 +38,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
     new: str
     what: str
     tests: tuple[str, ...]
+    survives: str = ""
 
     @property
     def path(self) -> Path:

@@ -52,6 +52,11 @@ were tried, and {killed} of these were seen.
 |---|---|---|---|
 """
 
+BPF_SURVIVORS = """
+## Survivors in BPF programs
+
+"""
+
 _OUTCOMES = {"killed": "seen", "survived": "survived"}
 
 
@@ -89,7 +94,15 @@ def page(outcomes: Outcomes) -> str:
         f"| `{each.file}` | {each.what} | {_OUTCOMES[each.outcome]} | {each.when} |\n"
         for each in outcomes.bpf
     ]
-    return "".join(parts)
+    return "".join([*parts, BPF_SURVIVORS, *_bpf_survivors(outcomes)])
+
+
+def _bpf_survivors(outcomes: Outcomes) -> Iterator[str]:
+    why = {(each.file, each.what): each.survives for each in listed()}
+    for each in outcomes.bpf:
+        if each.outcome == "survived":
+            reason = why[each.file, each.what] or "A further test could see it."
+            yield f"- `{each.file}`, {each.what}. {reason}\n"
 
 
 def _modules(mutated: Mutated) -> Iterator[str]:
