@@ -1,5 +1,6 @@
 """What is far more than a node has: figures add up, and memory is bounded. make test-loads."""
 
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("measurable")
 
 KIB = 1024
 MIB = KIB * KIB
-GETPPID = known_syscall("getppid")
+GETPPID, READ = known_syscall("getppid"), known_syscall("read")
 
 # What a capture has in memory: by itself, with what it maps of the kernel's, and for each thread.
 BASE_BYTES = 64 * MIB
@@ -128,6 +129,28 @@ def test_calls_as_fast_as_a_thread_makes_them(
     made = calls(thread(sample, workload.pid))[GETPPID]
     print(made, gone(sample), "gone")
     assert count - gone(sample) <= made <= count
+
+
+@pytest.mark.parametrize("options", [(), ("-s",), ("--chains",), ("--wakers", "stacks")])
+def test_threads_that_wake_each_other_as_fast_as_they_can(
+    options: tuple[str, ...], start_capture: StartCapture
+) -> None:
+    """Two threads of perf's with one CPU: each turn of one is a wake-up and two switches."""
+    turns = 1_000_000
+    bench = f"taskset --cpu-list 0 perf bench sched pipe --threaded --loop {turns}"
+    waits = ["sh", "-c", f"read line; exec {bench}"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        capture = start_capture(process.pid, options=options)
+        capture.wait_until_open()
+        printed, _ = process.communicate(b"go\n")
+        sample = capture.sample()
+    check_sums(sample)
+    (took,) = re.findall(rb"Total time: ([\d.]+)", printed)
+    made = sum(calls(each).get(READ, 0) for each in sample.threads)
+    runs = sum(each.run.count for each in sample.threads if each.run is not None)
+    print(int(2 * turns / float(took)), "wake-ups a second,", made, runs, gone(sample), "gone")
+    # And what perf reads to start.
+    assert 2 * turns - gone(sample) <= made < 2 * turns + 1_000
 
 
 @pytest.mark.parametrize("options", [(), ("-s",), ("--chains",), ("--timeline",)])
