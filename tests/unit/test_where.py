@@ -94,11 +94,12 @@ def calls(
     pid: int = PID,
     pointers: Mapping[int, int] | None = None,
     ahead_ns: int | None = 0,
+    names: Mapping[int, tuple[int, str]] = NAMES,
 ) -> Calls:
     def read(address: int, size: int) -> bytes:
         return memory.get(address, b"")[:size]
 
-    return Calls(pid, Files(pid, TID), read, NAMES, pointers or {}, ahead_ns)
+    return Calls(pid, Files(pid, TID), read, names, pointers or {}, ahead_ns)
 
 
 def named(waited: Waited) -> Waited:
@@ -135,6 +136,15 @@ def test_pi_mutex_has_its_owner_in_the_futex() -> None:
     memory = {ADDRESS: struct.pack("=I", OWNER | 1 << 31)}
     waited = calls(memory).waited(call("futex", ADDRESS, FUTEX_LOCK_PI_PRIVATE))
     assert waited == Waited("the PI mutex at 0x1000", (Holder("owner", 7071, "owner"),))
+
+
+def test_pi_mutex_may_have_an_owner_in_another_process() -> None:
+    """Where the process numbers threads as we do."""
+    memory = {ADDRESS: struct.pack("=I", os.getpid())}
+    asked = call("futex", ADDRESS, FUTEX_LOCK_PI_PRIVATE)
+    (owner,) = calls(memory, names={TID: (TID, "waits")}).waited(asked).holders
+    assert (owner.relation, owner.tid) == ("owner", os.getpid())
+    assert calls(memory).waited(asked).holders == ()
 
 
 FUTEX_WAIT_SHARED = 0

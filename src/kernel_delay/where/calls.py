@@ -5,6 +5,7 @@ import signal
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct, structs
 
@@ -276,6 +277,10 @@ class Calls:
 
     def _lock(self, words: str, own_tid: int) -> Waited:
         owner = self._names.get(own_tid)
+        # The kernel wrote the number, maybe that of another process's thread (a shared PI mutex).
+        if owner is None and all(own == tid for own, (tid, _) in self._names.items()):
+            with suppress(OSError):
+                owner = own_tid, read_comm(PROC / str(own_tid))
         return Waited(words, () if owner is None else (Holder("owner", *owner),))
 
     def _polled(self, address: int, count: int) -> list[int] | None:

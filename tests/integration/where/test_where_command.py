@@ -134,6 +134,39 @@ def test_join_names_the_thread_and_the_deadlock_that_it_makes() -> None:
     assert first.startswith(f"# DEADLOCK: {joins.name} ({process.pid}) waits for the end of ")
 
 
+SHARED_PI_MUTEX = """
+import ctypes, mmap, os, time
+c, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+memory = mmap.mmap(-1, 4096)
+mutex = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+c.pthread_mutexattr_init(attributes)
+c.pthread_mutexattr_setpshared(attributes, 1) # PTHREAD_PROCESS_SHARED
+c.pthread_mutexattr_setprotocol(attributes, 1) # PTHREAD_PRIO_INHERIT
+c.pthread_mutex_init(mutex, attributes)
+reads, writes = os.pipe()
+child = os.fork()
+if not child:
+    c.pthread_mutex_lock(mutex)
+    os.write(writes, b"1")
+    os.close(writes)
+    while os.getppid() != 1:
+        time.sleep(0.1)
+    os._exit(0)
+os.read(reads, 1)
+print(child, flush=True)
+c.pthread_mutex_lock(mutex)
+"""
+
+
+def test_pi_mutex_names_its_owner_in_another_process() -> None:
+    with python(SHARED_PI_MUTEX) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        wait_until(lambda: is_in(process.pid, FUTEX))
+        thread = threads_of(process.pid)[process.pid]
+    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", int(children))]
+    assert (thread.waits_for or "").startswith("the PI mutex at ")
+
+
 def test_python_that_sleeps_has_gdbs_frames() -> None:
     with python("import time; print('on', flush=True); time.sleep(600)") as process:
         wait_until(lambda: state(process.pid) == "S")
