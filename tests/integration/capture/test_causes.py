@@ -166,13 +166,22 @@ def test_a_ticker_has_what_it_ran_and_no_more(
     target.send()
     *hogs, ticker = others.ready["tids"]
     before, stolen_before_ns = others.schedstat(ticker), stolen_ns()
-    sample = start_capture(target.pid, "1").sample()
+    capture = start_capture(target.pid)
+    capture.wait_until_open()
+    at_open = {hog: others.schedstat(hog) for hog in hogs}
+    # On a machine with much else to do it takes a while until each had the CPU.
+    wait_until(
+        lambda: all(others.schedstat(hog).since(at_open[hog]).run_ns > 50 * MS for hog in hogs)
+    )
+    measured = thread(capture.end(), target.pid)
     ran = others.schedstat(ticker).since(before)
-    found = taken(thread(sample, target.pid))
+    found = taken(measured)
     # 20 us of each millisecond, or longer where the hypervisor takes its CPU.
     at_most_ns = ran.run_ns + ran.runs * SWITCHES_NS + most_stolen_ns(stolen_before_ns)
     assert found.get(ticker, 0) < at_most_ns
-    assert min(found[hog] for hog in hogs) > found.get(ticker, 0)
+    # Where there is much else, one may be among those that have no entry of their own.
+    unlisted_ns = measured.cpu_taken_by_others_ns
+    assert min(found.get(hog, unlisted_ns) for hog in hogs) > found.get(ticker, 0)
 
 
 @pytest.mark.long

@@ -96,6 +96,7 @@ def stage() -> Iterator[Staged]:
             cause(
                 "wait_kernel_lock",
                 names=("sendto", "ovs_mutex", "ovs_dp_cmd_get", other.pid),
-                also=("wait_rcu",),
+                # While the owner runs, who waits for a mutex spins (kernel/locking/mutex.c).
+                also=("wait_rcu", "kernel_work"),
             ),
         )
