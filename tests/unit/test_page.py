@@ -135,9 +135,10 @@ def test_a_call_has_its_split_and_percentiles() -> None:
 
 def test_chain_leads_from_the_wait_to_what_its_root_did() -> None:
     ways = (ChainThread(5, 5, "server\x1b"), ChainThread(6, 6, "root"))
-    chain = WaitChain(
-        70, (ChainPart(ways, "throttled", 50, cgroup="/batch"), ChainPart((), "unknown", 20))
-    )
+    throttled = ChainPart(ways, "throttled", 30, cgroup="/batch")
+    # In another call of the root's: the same to who reads it.
+    alike = replace(throttled, ns=20, syscall="read")
+    chain = WaitChain(70, (throttled, alike, ChainPart((), "unknown", 20)))
     (shown, *_) = data(replace(ACCOUNTED, threads=(replace(ACCOUNTED.threads[0], chain=chain),)))[
         "threads"
     ]

@@ -1,6 +1,7 @@
 """Threads as the page has them: what it sorts by and draws, with every name safe to print."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -129,7 +130,7 @@ def page_thread(thread: Thread) -> PageThread:
         locks=_locks(thread),
         sleeps=tuple(map(_sleep, thread.sleeps)),
         interrupts=_interrupts(thread),
-        chain=tuple(map(_chain_row, thread.chain.parts)) if thread.chain is not None else (),
+        chain=_chain(thread.chain.parts) if thread.chain is not None else (),
         facts=tuple(_facts(thread)),
     )
 
@@ -251,9 +252,13 @@ def _sleep(sleep: Sleep) -> PageSleep:
 _DRAWN_AS = {"running": "user", "runnable": "ready", "unknown": "unaccounted"}
 
 
-def _chain_row(part: ChainPart) -> ChainRow:
-    way = tuple(printable(chain_thread(each)) for each in part.threads)
-    return ChainRow(way, _DRAWN_AS.get(part.state, part.state), root_state(part), part.ns)
+def _chain(parts: Iterable[ChainPart]) -> tuple[ChainRow, ...]:
+    """A row for those that look alike, the longest first."""
+    lengths: Counter[tuple[tuple[str, ...], str, str]] = Counter()
+    for part in parts:
+        way = tuple(printable(chain_thread(each)) for each in part.threads)
+        lengths[way, _DRAWN_AS.get(part.state, part.state), root_state(part)] += part.ns
+    return tuple(ChainRow(*row, ns) for row, ns in lengths.most_common())
 
 
 def _interrupts(thread: Thread) -> tuple[Row, ...]:
