@@ -5,9 +5,10 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,16 @@ def compile_workload(name: str, *flags: str, compat: bool = False) -> Path:
         assert done.returncode == 0, done.stderr
 
     return built(name, make, source, SOURCES / "workload.h", (name_of_compiler, *flags)) / name
+
+
+@contextmanager
+def sleeping(**options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a process that sleeps until the `with` ends, however that ends."""
+    with subprocess.Popen(["sleep", str(LASTS_S)], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 class Workload:

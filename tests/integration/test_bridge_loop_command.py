@@ -18,7 +18,7 @@ from lab.traffic import Traffic
 from tests import commands
 from tests.cache import built
 from tests.needs import need_sdt_header
-from tests.workload import HANGS_S, LASTS_S
+from tests.workload import HANGS_S, LASTS_S, sleeping
 
 SOURCE = Path(__file__).parents[1] / "workloads" / "main_loop.c"
 LINE = re.compile(r"- \[(\d+)@(\S+)\] (bridge run loop|poll_block\(\) wait) time ?: (\S+)")
@@ -154,9 +154,8 @@ def test_a_report_from_a_recording_is_the_same(
 
 
 def test_a_process_without_the_probes_is_one_line(root_user: None) -> None:
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with sleeping() as sleeper:
         done = commands.run("bridge-loop", "-p", sleeper.pid)
-        sleeper.kill()
     assert done.returncode == 66  # EX_NOINPUT
     assert done.stderr.count("\n") == 1
     assert "no USDT probe u:main:run_start" in done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from typing import Any
 
 from kernel_delay.commands.check_kernel import OPTIONAL_PARTS
@@ -10,6 +9,7 @@ from kernel_delay.host.tracefs import tracefs
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
+from tests.workload import sleeping
 
 NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
 
@@ -86,11 +86,8 @@ def test_an_open_vswitch_with_probes_has_all(root_user: None, usdt_binaries: Bin
 
 
 def test_a_stripped_program_without_probes_is_distinguished(root_user: None) -> None:
-    with subprocess.Popen(["sleep", "60"]) as sleep:
-        try:
-            found = process_states(sleep.pid)
-        finally:
-            sleep.kill()
+    with sleeping() as sleep:
+        found = process_states(sleep.pid)
     assert found["binary"] == "yes"
     assert found["USDT probes"] == "no"
 

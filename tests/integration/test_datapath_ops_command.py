@@ -24,6 +24,7 @@ from tests.integration.datapath_double import attribute
 from tests.integration.json_follower import JsonFollower
 from tests.integration.kernel_datapath import packets, send
 from tests.integration.test_flows_command import dumped, short_matches, until_there
+from tests.workload import sleeping
 
 PACKETS = 10
 HEADERS = 24  # of netlink, of generic netlink, and of the datapath
@@ -300,9 +301,8 @@ def test_an_end_is_paired_with_its_own_begin_alone(datapath: Instance) -> None:
 def test_without_the_kernels_datapath_it_says_what_there_is(root_user: None) -> None:
     if kernel_datapath.is_there():
         pytest.skip("the kernel module openvswitch is loaded")
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with sleeping() as sleeper:
         done = commands.run("datapath-ops", "-p", sleeper.pid)
-        sleeper.kill()
     assert done.returncode == 69  # EX_UNAVAILABLE
     assert done.stderr.count("\n") == 1
     assert "the kernel module openvswitch is not loaded" in done.stderr

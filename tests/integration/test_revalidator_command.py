@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.json_follower import HANGS_S, JsonFollower
+from tests.workload import sleeping
 
 ANOTHER_FLOW = "priority=1,in_port=9,actions=drop"
 PACKETS = 100
@@ -258,8 +258,7 @@ def test_revalidator_without_usdt_probes_names_the_build_it_needs(
 
 
 def test_another_process_has_no_such_probe(root_user: None) -> None:
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with sleeping() as sleeper:
         done = commands.run("revalidator", "-p", sleeper.pid)
-        sleeper.kill()
     assert done.returncode == 66
     assert "no USDT probe u:udpif_revalidator:start_dump" in done.stderr

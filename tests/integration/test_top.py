@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.recording.reader import open_recording
+from tests.workload import sleeping
 
 COMMAND = [sys.executable, "-m", "kernel_delay", "top", "--delay", "0.2"]
 
@@ -110,7 +111,7 @@ def test_another_size_is_drawn_anew(measurable: None, sleeper: int, tmp_path: Pa
 
 def test_with_chains_the_verdict_names_who_is_waited_for(measurable: None, tmp_path: Path) -> None:
     """`cat` waits for a pipe whose other end a stopped process has."""
-    with subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE) as stopped:
+    with sleeping(stdout=subprocess.PIPE) as stopped:
         client = subprocess.Popen(["cat"], stdin=stopped.stdout)
         stopped.send_signal(signal.SIGSTOP)
         screen = Screen(tmp_path, "-p", str(client.pid), "--chains")

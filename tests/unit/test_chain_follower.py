@@ -24,7 +24,7 @@ from kernel_delay.loader._records import lib as session
 from kernel_delay.model import FilePeer, SleepFile, SleepReason, Thread, ThreadTime
 from tests.system_calls import syscall_number
 from tests.unit.samples import bare_thread
-from tests.workload import wait_until
+from tests.workload import sleeping, wait_until
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
@@ -58,10 +58,8 @@ class Programs:
 @pytest.fixture
 def sleepers() -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
     """Two processes that do nothing."""
-    with subprocess.Popen(["sleep", "600"]) as first, subprocess.Popen(["sleep", "600"]) as second:
+    with sleeping() as first, sleeping() as second:
         yield first, second
-        first.kill()
-        second.kill()
 
 
 def sleeping_for(monkeypatch: pytest.MonkeyPatch, pid: int, reason: SleepReason) -> Programs:
@@ -490,13 +488,12 @@ def test_server_of_a_connection_that_is_over_is_who_listens(
     programs = sleeping_for(monkeypatch, client, "socket_receive")
     monkeypatch.setattr(peers, "syscall_name", {0: "read"}.get)
     monkeypatch.setattr(peers, "find_files", lambda asked, *rest: dict.fromkeys(asked, over))
-    with subprocess.Popen(["sleep", "600"], pass_fds=(listener.fileno(),)) as server:
+    with sleeping(pass_fds=(listener.fileno(),)) as server:
         listener.close()
         follower = Follower((client,), UnixSockets())
         reads(programs, client, 100, syscall=0)
         follower.look()
         assert programs.followed == {client, server.pid}
-        server.kill()
 
 
 @pytest.mark.parametrize(("bits", "reason"), [(0, "clock"), (4, "poll")])

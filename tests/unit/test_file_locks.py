@@ -17,7 +17,7 @@ from kernel_delay.host.file_locks import lock_owner, lock_owners
 from kernel_delay.host.open_files import links
 from kernel_delay.host.polled_locks import polled_lock
 from kernel_delay.host.target import read_stat
-from tests.workload import wait_until
+from tests.workload import sleeping, wait_until
 
 TIME_FOR_ALL_S = 600.0
 
@@ -149,9 +149,8 @@ def test_lock_of_another_process_on_an_open_file(lock: str, is_known: bool, path
 def test_lock_of_a_parent_on_an_inherited_file_is_not_polled(tmp_path: Path) -> None:
     with (tmp_path / "pid").open("w") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
-        with subprocess.Popen(["sleep", "600"], pass_fds=(file.fileno(),)) as daemon:
+        with sleeping(pass_fds=(file.fileno(),)) as daemon:
             found = polled_lock(daemon.pid, KINDS)
-            daemon.kill()
     assert found is None
 
 

@@ -2,7 +2,6 @@
 
 import datetime
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from kernel_delay.openvswitch.log import IterationsLeft, OvsLog, log_file_of
 from kernel_delay.openvswitch.log_lines import parse_line, parse_related
 from kernel_delay.reporters.rounds import left_iteration_lines, left_lines, round_lines
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
+from tests.workload import sleeping
 
 MAIN = "2026-11-21T21:12:20.312Z|00021|timeval|WARN|Unreasonably long 4112ms poll interval"
 HANDLER = (
@@ -430,11 +430,8 @@ def log_of(fd: int) -> OvsLog:
 
 
 def test_the_log_of_a_process_is_the_file_that_it_has_open(path: Path, opened: int) -> None:
-    with subprocess.Popen(["sleep", "60"], stdout=opened, stderr=opened) as process:
-        try:
-            assert log_file_of(process.pid) == Path(f"/proc/{process.pid}/fd/1")
-        finally:
-            process.kill()
+    with sleeping(stdout=opened, stderr=opened) as process:
+        assert log_file_of(process.pid) == Path(f"/proc/{process.pid}/fd/1")
     assert log_file_of(process.pid) is None
 
 

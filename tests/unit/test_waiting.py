@@ -12,6 +12,7 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Waiter, follow, looks, watch
+from tests.workload import sleeping
 
 LATER_NS = 3_600 * 10**9
 
@@ -19,9 +20,8 @@ LATER_NS = 3_600 * 10**9
 @pytest.fixture
 def process() -> Iterator["subprocess.Popen[bytes]"]:
     """A process that would run for long."""
-    with subprocess.Popen(["sleep", "3600"]) as running:
+    with sleeping() as running:
         yield running
-        running.kill()
 
 
 class Pipe(Notices):
