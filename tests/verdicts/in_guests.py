@@ -37,6 +37,7 @@ CASES = (
     "causes/mutex_chain",
     "causes/mutex_sleep",
     "causes/network_lock",
+    "causes/network_lock_netns",
     "causes/pipe_reader",
     "causes/quota",
     "causes/quota_of_threads",
