@@ -811,6 +811,11 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
         (Stopper(19, 7, "bash", alone=True), "It was stopped by SIGSTOP, which bash (7) sent."),
         (Stopper(19, 7, alone=True), "It was stopped by SIGSTOP of process 7, which is gone."),
         (Stopper(20, 0, alone=True), "It was stopped by SIGTSTP. kill -CONT 27090 resumes it"),
+        (
+            Stopper(21, 0, alone=True),
+            "It was stopped by SIGTTIN. It reads from a terminal in the background: fg in its shell"
+            " resumes it.",
+        ),
     ):
         signalled = sample(thread, system_state=SystemState(stopper=stopper))
         assert said in found("stopped", signalled).text

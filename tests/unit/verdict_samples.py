@@ -308,6 +308,7 @@ def _stopped() -> Iterator[Sample]:
     for tracer in (None, ("strace", 99)):
         for stopper in (
             *(None, Stopper(19, 7, "bash", alone=True), Stopper(20, 0, alone=True)),
+            Stopper(22, 0, alone=True),
             *(Stopper(19, 7, alone=True), Stopper(19, 7, "bash")),
         ):
             for stops in (thread, often):

@@ -61,6 +61,8 @@ def _of_signal(
         signal += f", which {stopper.comm} ({stopper.pid}) sent"
     elif stopper.pid:
         signal += f" of process {stopper.pid}, which is gone"
+    if use := _TERMINAL_USES.get(stopper.signal):
+        advice = f"It {use} a terminal in the background: fg in its shell resumes it."
     how = "It was stopped by" if is_sure else "The last signal to stop it was"
     return Statement(
         claim,
@@ -94,6 +96,9 @@ def stops_as_traced(thread: Thread) -> bool:
 # include/uapi/asm-generic/signal.h, as on x86 and arm64
 _SIGNALS = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 
+
+# With SIGCONT it would try that again, and be stopped again (termios(3), "tostop").
+_TERMINAL_USES = {21: "reads from", 22: "writes to"}
 
 STOPPED = Rule(
     name="stopped",
