@@ -722,6 +722,13 @@ def test_what_keeps_a_process_has_its_remedy() -> None:
     assert "# THROTTLED: the quota of CPU time is used up, of /a.slice" in lines
 
 
+def test_what_its_terminal_stops_is_resumed_by_its_shell() -> None:
+    found = answer(position(10, state="stopped", stopped_by="SIGTTIN"))
+    remedy = "fg in its shell, as it uses a terminal in the background"
+    said = f"# STOPPED by SIGTTIN. To resume it: {remedy}"
+    assert said in render(found, IN_A_PIPE).splitlines()
+
+
 def test_kernel_wait_names_reason_and_object() -> None:
     found = answer(
         position(1, state="uninterruptible", reason="disk", syscall="fsync", waits_for="fd 3 (/x)")

@@ -113,12 +113,19 @@ def _counts(threads: Sequence[ThreadPosition]) -> str:
     return f"{len(threads):,} {'thread' if len(threads) == 1 else 'threads'}: {', '.join(counts)}"
 
 
+# With SIGCONT it would use the terminal again, and be stopped again (termios(3), "tostop").
+_OF_TERMINALS = frozenset(("SIGTTIN", "SIGTTOU"))
+
+
 def _remedies(process: ProcessPosition) -> Iterator[str]:
     """Who keeps the process from running, and how it goes on."""
     signals = sorted({thread.stopped_by for thread in process.threads if thread.stopped_by})
     if any(thread.state == "stopped" for thread in process.threads):
         by = f" by {' and '.join(signals)}" if signals else ""
-        yield f"STOPPED{by}. To resume it: kill -CONT {process.pid}"
+        how = f"kill -CONT {process.pid}"
+        if _OF_TERMINALS.issuperset(signals) and signals:
+            how = "fg in its shell, as it uses a terminal in the background"
+        yield f"STOPPED{by}. To resume it: {how}"
     tracers = {_named(each) for thread in process.threads for each in thread.holders
                if each.relation == "tracer"}  # fmt: skip
     if tracers:
