@@ -40,8 +40,8 @@ def storm(start: Start, *arguments: str, **options: object) -> Any:
     assert found["window_ns"] == WINDOW_S * 1e9
     lost = found["lost"]
     assert found["kept"] + lost["events"] + lost["shorter"] == found["counted"]
-    # Of the time that it takes, what does not depend on who else wants the CPUs.
-    assert found["cpu_ns"] < REPORT_CPU_NS * (1 + WINDOW_S)
+    # Of the time that it takes, what depends on the CPU, and not on who else wants it.
+    assert is_emulated() or found["cpu_ns"] < REPORT_CPU_NS * (1 + WINDOW_S)
     return found
 
 
