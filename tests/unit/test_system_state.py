@@ -50,8 +50,8 @@ def test_v2_quota_of_a_cgroup_above(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cgroups, "PROC", folder)
     assert cgroups.read_hierarchy(7) == Hierarchy(
         (
-            CgroupState("/pods/a", None, 100 * MS, 0, 0),
-            CgroupState("/pods", 20 * MS, 100 * MS, 4, 250 * MS),
+            CgroupState("/pods/a", None, 100 * MS, 0, 0, 1_000),
+            CgroupState("/pods", 20 * MS, 100 * MS, 4, 250 * MS, 1_000),
         ),
         freezers=(str(root / "pods" / "a" / "cgroup.freeze"),),
     )
@@ -70,6 +70,7 @@ def test_v1_quota_and_freezer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         cpu__cfs_quota_us="50000\n",
         cpu__cfs_period_us="100000\n",
         cpu__stat=statistics,
+        cpuacct__usage="77\n",
     )
     cgroup(cpu, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n", cpu__stat=statistics)
     frozen = {"freezer__state": "FROZEN\n", "freezer__parent_freezing": "1\n"}
@@ -86,8 +87,28 @@ def test_v1_quota_and_freezer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = cgroups.read_hierarchy(7)
     assert found is not None
     assert found.freezers == (str(freezer / "ice" / "freezer.state"),)
-    assert found.levels[0] == CgroupState("/box", 50 * MS, 100 * MS, 4, 123_456_789)
-    assert found.levels[1].quota_ns is None
+    assert found.levels[0] == CgroupState("/box", 50 * MS, 100 * MS, 4, 123_456_789, 77)
+    assert (found.levels[1].quota_ns, found.levels[1].used_ns) == (None, None)
+
+
+def test_v1_may_count_use_in_another_hierarchy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu, counts = tmp_path / "cpu", tmp_path / "cpuacct"
+    statistics = "nr_periods 9\nnr_throttled 4\nthrottled_time 1\n"
+    cgroup(cpu, cpu__stat=statistics)
+    cgroup(cpu / "box", cpu__stat=statistics)
+    cgroup(counts, cpuacct__usage="99\n")
+    cgroup(counts / "box", cpuacct__usage="77\n")
+    mounted = (f"{cpu}|cgroup cgroup rw,cpu", f"{counts}|cgroup cgroup rw,cpuacct")
+    for place, used_ns in (("/box", 77), ("/", None)):
+        (tmp_path / place.strip("/")).mkdir(exist_ok=True)
+        folder = proc(tmp_path / place.strip("/"), f"3:cpuacct:{place}\n1:cpu:/box\n", *mounted)
+        monkeypatch.setattr(cgroups, "PROC", folder)
+        found = cgroups.read_hierarchy(7)
+        assert found is not None
+        # Of one that is not in the same cgroup there nothing is known.
+        assert found.levels[0].used_ns == used_ns
 
 
 def test_limits_of_memory_that_were_reached(
@@ -170,17 +191,19 @@ def test_another_namespaces_cgroup_is_not_known(
 def test_the_cgroup_that_was_throttled_is_reported() -> None:
     def hierarchy(throttled: int) -> Hierarchy:
         leaf = CgroupState("/pods/a", 30 * MS, 100 * MS, 0, 0)
-        return Hierarchy((leaf, CgroupState("/pods", 20 * MS, 100 * MS, 1, throttled)))
+        pods = CgroupState("/pods", 20 * MS, 100 * MS, 1, throttled, 2 * throttled)
+        return Hierarchy((leaf, pods))
 
     cpus = {0: (5, 0), 1: (7, 3)}
     before = Snapshot(cpus, hierarchy(100))
     found = between(before, Snapshot({0: (9, 0), 1: (7, 8)}, hierarchy(350)), os.getpid())
     assert found.cgroup is not None
     assert (found.cgroup.path, found.cgroup.throttled_ns) == ("/pods", 250)
+    assert found.cgroup.used_ns == 500
     assert found.cpus == (CpuUse(0, 4, 0), CpuUse(1, 0, 5))
     quiet = between(before, before, os.getpid())
     assert quiet.cgroup is not None
-    assert quiet.cgroup.path == "/pods/a"
+    assert (quiet.cgroup.path, quiet.cgroup.used_ns) == ("/pods/a", None)
 
 
 def test_this_machine() -> None:

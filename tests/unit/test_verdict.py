@@ -289,6 +289,23 @@ def test_a_quota_is_a_limit_with_its_path() -> None:
     assert "cpu_contention" not in rules_found(sample(thread))
 
 
+@pytest.mark.parametrize(
+    ("used_ns", "said"),
+    [
+        (None, None),
+        (400 * MS, "Other processes had 75 % of the CPU time that its cgroup used."),
+        (110 * MS, "The process itself had 91 % of the CPU time that its cgroup used."),
+        # What it ran at the edges of the window may be counted in one place alone.
+        (90 * MS, "The process itself had 100 % of the CPU time that its cgroup used."),
+    ],
+)
+def test_who_used_a_quota_is_said(used_ns: int | None, said: str | None) -> None:
+    limit = CgroupLimit("/pod1", 20 * MS, 100 * MS, 5, 400 * MS, False, used_ns)
+    thread = timed_thread(5, "a", user=60, kernel=40, throttled=390)
+    finding = found("throttled", sample(thread, system_state=SystemState(cgroup=limit)))
+    assert finding.details == (() if said is None else (said,))
+
+
 def test_idle_cpu_under_an_exhausted_quota_is_no_contention() -> None:
     idle = CpuTaker(0, "idle", 3, 390 * MS)
     thread = replace(timed_thread(5, "a", user=100, ready=400), cpu_taken_by=(idle,))

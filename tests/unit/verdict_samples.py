@@ -327,7 +327,7 @@ def _frozen() -> Iterator[Sample]:
 
 def _throttled() -> Iterator[Sample]:
     limit = CgroupLimit("/kubepods/pod1", 20 * MS, 100 * MS, 5, 400 * MS, False)
-    for cgroup in (None, limit):
+    for cgroup in (None, limit, replace(limit, used_ns=900 * MS)):
         yield _sample(*_alike(timed_thread(PID, NAME, throttled=300)), cgroup=cgroup)
 
 

@@ -29,7 +29,7 @@ INITIAL_CGROUP_NAMESPACE_INODE = 0xEFFFFFFB
 class CgroupState(Struct, frozen=True):
     """One cgroup: its quota, and what was counted of it since it was made.
 
-    `quota_ns` None: it has none of its own.
+    `quota_ns` None: it has none of its own. `used_ns` None: nobody counts that.
     """
 
     path: str
@@ -37,6 +37,7 @@ class CgroupState(Struct, frozen=True):
     period_ns: int
     throttled_periods: int
     throttled_ns: int
+    used_ns: int | None = None
 
 
 class MemoryState(Struct, frozen=True):
@@ -114,11 +115,13 @@ def _of_each(
 
 
 def _hierarchy(memberships: dict[str, str], mounts: dict[str, _Mount]) -> Hierarchy:
+    # v1 counts in another hierarchy what is used, or in the same one.
+    counts = {path: folder for folder, path in _upwards("cpuacct", memberships, mounts)}
     levels = tuple(
         state
         for controller in ("cpu", "")
         for folder, path in _upwards(controller, memberships, mounts)
-        if (state := _cpu_state(folder, path)) is not None
+        if (state := _cpu_state(folder, path, counts.get(path))) is not None
     )
     memory = tuple(
         limit
@@ -226,14 +229,18 @@ def _upwards(
         path = path.rpartition("/")[0] or "/"
 
 
-def _cpu_state(folder: Path, path: str) -> CgroupState | None:
-    """What the files of one cgroup say; None where it has none of them."""
+def _cpu_state(folder: Path, path: str, counts: Path | None) -> CgroupState | None:
+    """What the files of one cgroup say, of v1 also those in `counts`; None: it has none of them."""
     statistics = _pairs(folder / "cpu.stat")
     if "nr_throttled" not in statistics:
         return None
     quota_ns, period_ns = _quota(folder)
     throttled_ns = statistics.get("throttled_time", statistics.get("throttled_usec", 0) * NS_PER_US)
-    return CgroupState(path, quota_ns, period_ns, statistics["nr_throttled"], throttled_ns)
+    used_ns = None if counts is None else _number(_text(counts / "cpuacct.usage") or "")
+    if "usage_usec" in statistics:
+        used_ns = statistics["usage_usec"] * NS_PER_US
+    periods = statistics["nr_throttled"]
+    return CgroupState(path, quota_ns, period_ns, periods, throttled_ns, used_ns)
 
 
 def _quota(folder: Path) -> tuple[int | None, int]:

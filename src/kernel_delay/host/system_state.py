@@ -8,7 +8,13 @@ from typing import Self
 
 from msgspec import Struct
 
-from kernel_delay.host.cgroups import Hierarchy, cpu_cgroups, read_hierarchies, read_hierarchy
+from kernel_delay.host.cgroups import (
+    CgroupState,
+    Hierarchy,
+    cpu_cgroups,
+    read_hierarchies,
+    read_hierarchy,
+)
 from kernel_delay.host.proc_text import read_lines, read_text
 from kernel_delay.host.target import read_comm
 from kernel_delay.model import (
@@ -119,6 +125,7 @@ def _limit(before: Hierarchy | None, after: Hierarchy | None) -> CgroupLimit | N
             level.throttled_periods - old[level.path].throttled_periods,
             level.throttled_ns - old[level.path].throttled_ns,
             bool(after.freezers),
+            _used_ns(old[level.path], level),
         )
         for level in after.levels
         if level.path in old
@@ -129,6 +136,12 @@ def _limit(before: Hierarchy | None, after: Hierarchy | None) -> CgroupLimit | N
     if worst.throttled_ns:
         return worst
     return next((limit for limit in limits if limit.quota_ns is not None), limits[0])
+
+
+def _used_ns(before: CgroupState, after: CgroupState) -> int | None:
+    if before.used_ns is None or after.used_ns is None:
+        return None
+    return after.used_ns - before.used_ns
 
 
 def _memory(before: Hierarchy | None, after: Hierarchy | None) -> MemoryLimit | None:

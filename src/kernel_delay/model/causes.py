@@ -255,6 +255,7 @@ class CgroupLimit(Struct, frozen=True):
         throttled_periods: Periods in which the cgroup was throttled.
         throttled_ns: Throttled time of all CPUs (cpu.stat), in ns.
         frozen: The freezer was on at the end of the window.
+        used_ns: CPU time that all processes of the cgroup used, in ns. None: not known.
     """
 
     path: str
@@ -263,6 +264,7 @@ class CgroupLimit(Struct, frozen=True):
     throttled_periods: int
     throttled_ns: int
     frozen: bool
+    used_ns: int | None = None
 
 
 class CpuWeights(Struct, frozen=True):

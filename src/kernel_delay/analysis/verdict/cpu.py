@@ -1,5 +1,7 @@
 """Rules on CPUs: waiting for one, quotas, the hypervisor."""
 
+from collections.abc import Iterator
+
 from kernel_delay.analysis.verdict.cpu_takers import REAL_TIME, REPORT_LESS, is_idle, named_takers
 from kernel_delay.analysis.verdict.formatting import length, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
@@ -246,7 +248,28 @@ def _throttled_ns(sample: Sample, thread: Thread) -> int:
 
 def _say_throttled(case: Case) -> Statement:
     claim = f"{name(case.sample, case.thread)} was throttled by its cgroup's CPU quota"
-    return Statement(claim, "limit", advice=quota_advice(case.sample))
+    used = tuple(_quota_use(case.sample))
+    return Statement(claim, "limit", details=used, advice=quota_advice(case.sample))
+
+
+def _quota_use(sample: Sample) -> Iterator[str]:
+    """Say whether the process or others of its cgroup used the quota up.
+
+    A round has one thread alone.
+    """
+    limit = sample.system_state.cgroup if sample.system_state else None
+    if limit is None or not limit.throttled_ns or not limit.used_ns or sample.round is not None:
+        return
+    ran_ns = sum(
+        time.user_ns + time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.guest_ns
+        for time in (thread.time for thread in sample.threads)
+        if time is not None
+    )
+    others_ns = max(0, limit.used_ns - ran_ns)
+    who, ns = "The process itself", limit.used_ns - others_ns
+    if others_ns > ns:
+        who, ns = "Other processes", others_ns
+    yield f"{who} had {share(ns, limit.used_ns)} of the CPU time that its cgroup used."
 
 
 def quota_advice(sample: Sample) -> str:
