@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.model import Sample
 from tests import commands
@@ -117,14 +118,17 @@ def _throttled_ns(staged: Staged) -> int:
     return oracle.throttled_ns(staged.quota) // used
 
 
-def run_case(name: str, windows: int, window_s: float) -> Result:
-    """What the verdicts on one case are worth."""
+def run_case(
+    name: str, windows: int, window_s: float, also: frozenset[str] = frozenset()
+) -> Result:
+    """What the verdicts on one case are worth, where findings of `also` are true besides."""
     try:
         samples, truth, span = observe(stage_of(name), windows, window_s)
     except NotHereError as error:
         return Result(name, refused=str(error))
     except (MeasuringError, OSError, subprocess.SubprocessError) as error:
         return Result(name, failed=str(error))
+    truth = replace(truth, also=truth.also | also)
     seen = witness(samples, span)
     return Result(name, tuple(judge(sample, truth, seen) for sample in samples))
 
