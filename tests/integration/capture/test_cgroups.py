@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -243,6 +244,38 @@ def test_cpu_quota_is_reported_as_throttling_without_cpu_contention(
     assert least_ns <= found.throttled_ns - counted[0] <= tolerance_ns + late_ns
     assert "throttled" in rules(sample)
     assert "cpu_contention" not in rules(sample) or found.ready_ns > 50 * MS
+
+
+def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
+    quota: Cgroup, closing: ExitStack
+) -> None:
+    burners = [start_burner(quota, closing) for _ in range(2)]
+    counts = mounted("cgroup", "cpuacct") if quota.version == 1 else None
+    if counts is not None and counts.resolve() != quota.folder.parent.resolve():
+        counted = make(counts, 1, closing)
+        for burner in burners:
+            counted.add(burner.pid)
+            closing.callback(burner.wait)
+            closing.callback(burner.kill)
+    ran: list[int] = []
+
+    def work() -> None:
+        before_ns = sum(ran_ns(burner.pid) for burner in burners)
+        other = threading.Thread(target=burn, args=(burners[1], 1.0))
+        other.start()
+        burn(burners[0], 1.0)
+        other.join()
+        ran.append(sum(ran_ns(burner.pid) for burner in burners) - before_ns)
+
+    sample = measured(burners[0].pid, work)
+    assert sample.system_state is not None
+    limit = sample.system_state.cgroup
+    assert limit is not None
+    assert limit.used_ns is not None
+    # Each process also ran to begin and to end with that.
+    assert 0 <= limit.used_ns - ran[0] <= ran[0] // 10 + LATE_NS
+    (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
+    assert " of the CPU time that its cgroup used." in said.text
 
 
 def test_threads_queued_behind_a_quota_user_are_throttled(
