@@ -92,6 +92,7 @@ def test_a_capture_counts_as_open_vswitch_does(slow_ovs: LongRounds, packet_loss
     assert coverage_of(sample).counters[COUNTER] == count(rounds) - before >= BRIDGES
 
 
+@pytest.mark.long
 def test_a_capture_of_the_database_has_its_counters(slow_ovs: LongRounds) -> None:
     def work() -> None:
         reconfigure(slow_ovs, "brdb")

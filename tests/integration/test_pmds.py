@@ -98,6 +98,7 @@ def pmd_ovs(root_user: None, ovs_binaries: Binaries) -> Iterator[Instance]:
         yield ovs
 
 
+@pytest.mark.long
 def test_metrics_have_what_a_pmd_thread_received(pmd_ovs: Instance) -> None:
     with watching(pmd_ovs.pid, "--no-stacks") as watch:
         # The counts begin with an answer that has the thread.

@@ -84,6 +84,7 @@ def test_counts_of_a_dpdk_port_are_open_vswitchs(dpdk_ovs: Instance) -> None:
     assert not any(each.rule == "user_work" for each in sample.verdict)
 
 
+@pytest.mark.long
 def test_dpdk_iteration_that_was_stopped_has_a_record(dpdk_ovs: Instance, tmp_path: Path) -> None:
     tid = pmd_tid(dpdk_ovs.pid)
     with watch_of(dpdk_ovs.pid, tmp_path / "records", "--no-stacks", "--pmd-gap", "50ms") as watch:

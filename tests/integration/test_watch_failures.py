@@ -59,6 +59,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk") as folder,
@@ -76,6 +77,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_torn(looping: Workload, tmp_path
     assert " could not be written" in text
 
 
+@pytest.mark.long
 def test_rounds_that_cannot_all_be_recorded_are_counted(looping: Workload, tmp_path: Path) -> None:
     most = 20
     options = ("--threshold", "0", "--max-files", str(most))

@@ -178,6 +178,7 @@ def test_slow_answer_of_an_asyncio_server_names_its_function(
     assert ran_functions(sample)[0].name == "kd_be_slow"
 
 
+@pytest.mark.long
 def test_a_slow_command_of_redis_has_its_function(
     root_user: None, closing: ExitStack, tmp_path: Path
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_slow_request_of_nginx_has_its_function(
     assert ran_functions(sample)[0].name == "ngx_http_parse_multi_header_lines"
 
 
+@pytest.mark.long
 def test_a_slow_request_of_node_has_its_function(
     root_user: None, closing: ExitStack, tmp_path: Path
 ) -> None:

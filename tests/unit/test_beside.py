@@ -83,6 +83,7 @@ def test_the_longest_files_are_there(project: Path) -> None:
     assert all((project / file).is_file() for file in LONGEST)
 
 
+@pytest.mark.long
 def test_tests_that_name_a_cpu_run_one_by_one(project: Path, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"test_cpu_{number}.py").write_text(NAMES_ONE + TEST)

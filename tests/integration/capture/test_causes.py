@@ -235,6 +235,7 @@ def test_tasks_that_take_turns_have_the_same_wait(
 HOGS_NS = 12 * MS
 
 
+@pytest.mark.long
 def test_a_wait_goes_on_at_another_cpu(
     start_workload: StartWorkload, start_bpftrace: StartBpftrace, start_capture: StartCapture
 ) -> None:

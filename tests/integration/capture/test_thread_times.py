@@ -192,7 +192,10 @@ def test_all_threads_of_a_loaded_open_vswitch(
 
 @pytest.mark.parametrize(
     ("spinners", "sleepers"),
-    [pytest.param(2, 0, id="two busy threads"), pytest.param(1, 4, id="sleepers among them")],
+    [
+        pytest.param(2, 0, id="two busy threads", marks=pytest.mark.long),
+        pytest.param(1, 4, id="sleepers among them"),
+    ],
 )
 def test_schedstat_says_the_same(
     spinners: int,

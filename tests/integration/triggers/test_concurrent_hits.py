@@ -110,7 +110,10 @@ def test_only_the_thread_that_opened_a_window_closes_it(start_hits: StartTarget)
         assert stops_of[start.tid].surely_between(start, stop) == []
 
 
-@pytest.mark.parametrize("roles", ["s", "ss", pytest.param("sss", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "roles",
+    ["s", pytest.param("ss", marks=pytest.mark.long), pytest.param("sss", marks=pytest.mark.long)],
+)
 def test_windows_of_one_trigger_abut(start_hits: StartTarget, roles: str) -> None:
     workload = start_hits(roles, HITS)
     samples, hits = closed_windows(workload, "up:start_hit", "up:start_hit")

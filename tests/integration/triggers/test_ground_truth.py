@@ -42,10 +42,11 @@ def has_exact_counts(sample: Sample, pid: int, known: Round) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("start", "stop", "batches"),
     [
-        pytest.param("u:kd_rounds:start", "u:kd_rounds:stop", 2, marks=pytest.mark.long),
+        ("u:kd_rounds:start", "u:kd_rounds:stop", 2),
         ("up:round_work", "ur:round_work", 1),
     ],
 )

@@ -73,6 +73,7 @@ def main_loop(switch: Instance, closing: ExitStack) -> MainLoop:
     return loop
 
 
+@pytest.mark.long
 def test_no_bridge_run_is_missed(
     switch: Instance, main_loop: MainLoop, start_command: StartCommand, closing: ExitStack
 ) -> None:
