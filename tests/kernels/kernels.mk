@@ -1,7 +1,7 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels test-machine-changes test-flows \
-	compatibility packages-kernels
+.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels \
+	test-machine-changes test-flows compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
 test-kernels: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels

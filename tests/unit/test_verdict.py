@@ -306,6 +306,16 @@ def test_who_used_a_quota_is_said(used_ns: int | None, said: str | None) -> None
     assert finding.details == (() if said is None else (said,))
 
 
+def test_of_lost_time_nobody_is_said_to_have_used_a_quota() -> None:
+    limit = CgroupLimit("/pod1", 20 * MS, 100 * MS, 5, 400 * MS, False, 200 * MS)
+    state = SystemState(cgroup=limit)
+    unknown = timed_thread(5, "a", user=90, unaccounted=60, throttled=340)
+    assert found("throttled", sample(unknown, system_state=state)).details == ()
+    known = timed_thread(5, "a", user=190, throttled=300)
+    lost = replace(sample(known, system_state=state), lost=Lost(dropped_records=1))
+    assert found("throttled", lost).details == ()
+
+
 def test_idle_cpu_under_an_exhausted_quota_is_no_contention() -> None:
     idle = CpuTaker(0, "idle", 3, 390 * MS)
     thread = replace(timed_thread(5, "a", user=100, ready=400), cpu_taken_by=(idle,))

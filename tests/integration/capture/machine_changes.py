@@ -22,8 +22,8 @@ DAY_S = 86_400
 S = 1_000_000_000
 
 # Not the first, which most kernels can't do without.
-ONLINE = Path(f"/sys/devices/system/cpu/cpu{max(os.sched_getaffinity(0))}/online")
 CPU = max(os.sched_getaffinity(0))
+ONLINE = Path(f"/sys/devices/system/cpu/cpu{CPU}/online")
 
 GETPPID = known_syscall("getppid")
 CALLS = scaled(2_000_000)

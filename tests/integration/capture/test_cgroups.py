@@ -261,9 +261,9 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
 
     def work() -> None:
         before_ns = sum(ran_ns(burner.pid) for burner in burners)
-        other = threading.Thread(target=burn, args=(burners[1], 1.0))
+        other = threading.Thread(target=burn, args=(burners[1], 1.5))
         other.start()
-        burn(burners[0], 1.0)
+        burn(burners[0], 0.4)
         other.join()
         ran.append(sum(ran_ns(burner.pid) for burner in burners) - before_ns)
 
@@ -275,6 +275,7 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     # Each process also ran to begin and to end with that.
     assert 0 <= limit.used_ns - ran[0] <= ran[0] // 10 + LATE_NS
     (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
+    assert "Other processes had " in said.text
     assert " of the CPU time that its cgroup used." in said.text
 
 

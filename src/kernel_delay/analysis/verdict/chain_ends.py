@@ -56,7 +56,7 @@ _REASONS: dict[ChainGap, str] = {
 
 _MAYBE_TOO_MANY = "{who} was not measured at that time, maybe as there were too many threads"
 
-# One reason is said if it is that of so much. Of several those are that have a part in it.
+# One reason is said if it is that of so much, or else those two that are of most.
 SURE_SHARE = 0.9
 MOST_REASONS = 2
 

@@ -255,21 +255,24 @@ def _say_throttled(case: Case) -> Statement:
 def _quota_use(sample: Sample) -> Iterator[str]:
     """Say whether the process or others of its cgroup used the quota up.
 
-    A round has one thread alone.
+    A round has one thread alone. What is not known of a thread it may have run, and where records
+    were lost nobody knows of whom.
     """
     limit = sample.system_state.cgroup if sample.system_state else None
-    if limit is None or not limit.throttled_ns or not limit.used_ns or sample.round is not None:
+    if limit is None or not limit.throttled_ns or not limit.used_ns:
         return
+    if sample.round is not None or sample.lost.dropped_records:
+        return
+    times = [thread.time for thread in sample.threads if thread.time is not None]
     ran_ns = sum(
         time.user_ns + time.kernel_ns + time.hard_irq_ns + time.soft_irq_ns + time.guest_ns
-        for time in (thread.time for thread in sample.threads)
-        if time is not None
+        for time in times
     )
-    others_ns = max(0, limit.used_ns - ran_ns)
-    who, ns = "The process itself", limit.used_ns - others_ns
-    if others_ns > ns:
-        who, ns = "Other processes", others_ns
-    yield f"{who} had {share(ns, limit.used_ns)} of the CPU time that its cgroup used."
+    own_ns = min(ran_ns, limit.used_ns)
+    others_ns = limit.used_ns - ran_ns - sum(time.unaccounted_ns for time in times)
+    for who, ns in (("The process itself", own_ns), ("Other processes", others_ns)):
+        if 2 * ns > limit.used_ns:
+            yield f"{who} had {share(ns, limit.used_ns)} of the CPU time that its cgroup used."
 
 
 def quota_advice(sample: Sample) -> str:
