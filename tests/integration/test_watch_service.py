@@ -9,13 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.model import StackFrame
 from tests.needs import needed
 from tests.units import USER, restricted, settings
 from tests.watching.watch import samples_in, watch_of
-from tests.workload import Workload, compile_workload, wait_until
+from tests.workload import wait_until
 
 # As systemd-analyze(1) has it, ten times over: 100 is a service that may do anything.
 MOST_EXPOSED = 25
+
+OPTIONS = ("--threshold", "0.005")
+# Calls other than polls are hooked once a round is old, or has been long before: that takes as
+# long as it takes.
+SLEEPS_BETWEEN_POLLS = """
+import select, time
+while True:
+    select.select([], [], [], 0.001)
+    time.sleep(0.02)
+"""
 
 UNITS = ("kernel-delay-watch.service", "kernel-delay-watch@.service")
 
@@ -74,25 +85,36 @@ def test_options_of_the_unit_are_accepted(unit: Path) -> None:
 def test_a_record_lacks_nothing_for_want_of_a_right(
     root_user: None, unit: Path, folder_of_the_user: Path
 ) -> None:
-    workload = Workload([compile_workload("long_work"), 16])
-    options = ("--threshold", "0.005")
-    try:
-        with watch_of(
-            workload.pid, folder_of_the_user, *options, within=restricted(unit)
-        ) as watching:
-            workload.send()
-            wait_until(lambda: len(watching.recordings()) >= 8, "the records")
-            watching.end()
-            said = watching.said()
-    finally:
-        workload.kill()
+    program = [needed("python3"), "-c", SLEEPS_BETWEEN_POLLS]
+    seen: set[Path] = set()
+    frames: list[StackFrame] = []
+
+    def has_kernel_stacks() -> bool:
+        new = set(watching.recordings()) - seen
+        seen.update(new)
+        frames.extend(frame for path in new for frame in kernel_frames(path))
+        return bool(frames)
+
+    with subprocess.Popen(program) as looping:
+        try:
+            with watch_of(
+                looping.pid, folder_of_the_user, *OPTIONS, within=restricted(unit)
+            ) as watching:
+                wait_until(has_kernel_stacks, "a record with a kernel stack")
+                watching.end()
+                said = watching.said()
+        finally:
+            looping.kill()
     assert "hidden" not in said
-    samples = [sample for path in watching.recordings() for sample in samples_in(path)]
-    kernel_stacks = [
-        sample.stacks[event.kernel_stack]
-        for sample in samples
+    assert all(frame.name for frame in frames)
+
+
+def kernel_frames(recording: Path) -> list[StackFrame]:
+    """What the kernel was in as the calls of the recorded rounds slept."""
+    return [
+        frame
+        for sample in samples_in(recording)
         for event in sample.syscall_events or ()
         if event.kernel_stack is not None
+        for frame in sample.stacks[event.kernel_stack]
     ]
-    assert kernel_stacks
-    assert all(frame.name for stack in kernel_stacks for frame in stack)
