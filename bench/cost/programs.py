@@ -36,6 +36,7 @@ OPTION_SETS = {
     "--no-accounting": OptionSet(Plan(_WINDOW, accounting=False)),
     "-s": OptionSet(Plan(_WINDOW, EventPlan())),
     "--timeline": OptionSet(Plan(_WINDOW, timeline=True)),
+    "--chains": OptionSet(Plan(_WINDOW, chains=True)),
     "-s --timeline --wakers=stacks --children": OptionSet(
         Plan(_WINDOW, EventPlan(), timeline=True, waker_stacks=True), children=True
     ),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.capture import chains as module
 from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
 from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_info import Turn
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
 
 
-class Programs:
+class Programs(ChainPrograms):
     """The programs, without a kernel."""
 
     def __init__(self, pid: int) -> None:
@@ -65,7 +65,6 @@ def sleepers() -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes
 def sleeping_for(monkeypatch: pytest.MonkeyPatch, pid: int, reason: SleepReason) -> Programs:
     """The programs of a follower of `pid`, for which all sleep for that reason."""
     programs = Programs(pid)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
     monkeypatch.setattr(places, "sleep_reason", lambda names: reason)
     return programs
 
@@ -85,13 +84,11 @@ def woken(programs: Programs, pid: int, waker: int) -> None:
 
 
 def test_waker_is_followed_until_it_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
 ) -> None:
     client, server = sleepers
     programs = Programs(client.pid)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    follower = Follower((client.pid,), UnixSockets())
+    follower = Follower(programs, (client.pid,), UnixSockets())
     woken(programs, client.pid, server.pid)
     follower.look()
     assert programs.followed == {client.pid, server.pid}
@@ -110,13 +107,11 @@ def test_waker_is_followed_until_it_is_not_waited_for(
 
 
 def test_children_are_followed_as_long_as_they_live(
-    monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
 ) -> None:
     server, child = sleepers
     programs = Programs(server.pid)
-    monkeypatch.setattr(module, "ChainPrograms", lambda pid: programs)
-    follower = Follower((server.pid,), UnixSockets())
+    follower = Follower(programs, (server.pid,), UnixSockets())
     follower.follow_children((server.pid, child.pid))
     follower.look()
     assert programs.followed == {server.pid, child.pid}
@@ -157,7 +152,7 @@ def test_interrupted_poll_is_for_whoever_ends_it_at_last(
 ) -> None:
     client, server = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "epoll")
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     polled(programs, client, 100, waker=7, kind=session.WAKER_HARD_IRQ)
     polled(programs, client, 160, waker=server, kind=session.WAKER_THREAD)
     thread = blocked(client, 100)
@@ -173,7 +168,7 @@ def test_a_time_out_that_led_to_an_answer_is_the_timer_s(
     """As of a server that answers by its own timer, and is asked by somebody else then."""
     client, server = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "epoll")
-    follower = Follower((server, client), UnixSockets())
+    follower = Follower(programs, (server, client), UnixSockets())
     polled(programs, server, 100, waker=0, kind=session.WAKER_HARD_IRQ, switches=1)
     answer = ffi.new("struct chain_event *")
     answer.now_ns, answer.kind, answer.state = 157, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
@@ -195,7 +190,7 @@ def test_time_outs_of_a_futex_are_for_whoever_ends_it_at_last(
     """As for Python's interpreter lock. One that nobody ends is a timer's."""
     client, holder = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "futex")
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     polled(programs, client, 100, waker=0, kind=session.WAKER_HARD_IRQ)
     polled(programs, client, 160, waker=holder, kind=session.WAKER_THREAD)
     polled(programs, client, 220, waker=0, kind=session.WAKER_HARD_IRQ)
@@ -213,7 +208,7 @@ def test_wait_for_a_stopped_fuse_server_is_its(
     programs = sleeping_for(monkeypatch, client, "fuse")
     monkeypatch.setattr(peers, "syscall_name", {0: "read", 83: "mkdir"}.get)
     monkeypatch.setattr(peers, "fuse_server", lambda device, likely: {40: server}.get(device))
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     reads(programs, client, 100, syscall=83)
     follower.look()
     assert programs.followed == {client}
@@ -257,7 +252,7 @@ def test_the_only_child_is_waited_for(
         wait_until(lambda: len(children_of(shell.pid)) == children, "its children")
         started = children_of(shell.pid)
         programs = sleeping_for(monkeypatch, shell.pid, "child")
-        follower = Follower((shell.pid,), UnixSockets())
+        follower = Follower(programs, (shell.pid,), UnixSockets())
         reads(programs, shell.pid, 100, syscall=WAIT4)
         follower.look()
         assert programs.followed == {shell.pid, *(started if is_followed else ())}
@@ -292,7 +287,7 @@ def test_server_is_waited_for_that_was_asked_for_a_client(
     turns = {CLIENT: owes, to_server: asked}
     programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server))
     monkeypatch.setattr(peers, "turn", lambda ask, file: turns[file])
-    follower = Follower((proxy,), UnixSockets())
+    follower = Follower(programs, (proxy,), UnixSockets())
     goes_to_sleep(programs, proxy, proxy, 100)
     follower.look()
     assert (server in programs.followed) == is_followed
@@ -307,7 +302,7 @@ def test_asked_server_is_not_known_beside_a_unix_socket(
     database = SleepFile(6, 16, "unix", "", "/run/db", (FilePeer(server, "db"),), is_client=True)
     programs = polls(monkeypatch, proxy, (LISTENS, CLIENT, to_server, database))
     monkeypatch.setattr(peers, "turn", lambda ask, file: "own" if file is CLIENT else "other")
-    follower = Follower((proxy,), UnixSockets())
+    follower = Follower(programs, (proxy,), UnixSockets())
     goes_to_sleep(programs, proxy, proxy, 100)
     follower.look()
     assert programs.followed == {proxy}
@@ -323,7 +318,7 @@ def test_thread_that_only_accepts_serves_nobody(
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     watched = {client: (to_server,), server: (LISTENS, *more)}
     programs = polls(monkeypatch, client, (), watched)
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     goes_to_sleep(programs, client, client, 100)
     follower.look()
     goes_to_sleep(programs, server, server, 110)
@@ -346,7 +341,7 @@ def test_only_thread_that_works_is_the_server(
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     programs = polls(monkeypatch, client, (), {client: (to_server,), server: ()})
     monkeypatch.setattr(peers, "syscall_name", {43: "accept"}.get)
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     goes_to_sleep(programs, client, client, 100)
     follower.look()
     goes_to_sleep(programs, server, server, 105, syscall=43)
@@ -367,7 +362,7 @@ def test_time_out_of_a_poll_does_not_hide_a_stopped_server(
     client, server = (each.pid for each in sleepers)
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     programs = polls(monkeypatch, client, (), {client: (to_server,)})
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     goes_to_sleep(programs, client, client, 100)
     follower.look()
     stopped = ffi.new("struct chain_event *")
@@ -396,7 +391,7 @@ def test_server_that_asks_another_one_is_not_said_to_be_idle(
     of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),))
     of_server = (of_client, replace(SERVER, inode=99, is_client=True)) if asks else (of_client,)
     programs = polls(monkeypatch, server, (), {server: of_server, client: (to_server,)})
-    follower = Follower((server, client), UnixSockets())
+    follower = Follower(programs, (server, client), UnixSockets())
     goes_to_sleep(programs, client, client, 90)
     goes_to_sleep(programs, server, server, 91)
     follower.look()
@@ -420,7 +415,7 @@ def test_server_whose_client_is_not_seen_to_wait_is_idle(
     server, client = (each.pid for each in sleepers)
     of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),), is_server=True)
     programs = polls(monkeypatch, server, (), {server: (of_client,)})
-    follower = Follower((server, client), UnixSockets())
+    follower = Follower(programs, (server, client), UnixSockets())
     goes_to_sleep(programs, server, server, 91)
     follower.look()
     runs(programs, client, client, 95)
@@ -439,7 +434,7 @@ def test_server_that_waits_for_its_client_is_idle(
     to_server = replace(SERVER, peers=(FilePeer(server, "nginx"),), is_client=is_client)
     of_client = replace(CLIENT, peers=(FilePeer(client, "wrk"),))
     programs = polls(monkeypatch, server, (), {server: (of_client,), client: (to_server,)})
-    follower = Follower((server, client), UnixSockets())
+    follower = Follower(programs, (server, client), UnixSockets())
     goes_to_sleep(programs, client, client, 90)
     goes_to_sleep(programs, server, server, 91)
     follower.look()
@@ -460,7 +455,7 @@ def test_request_of_another_client_is_not_waited_for(
     client = os.getpid()
     to_server = replace(SERVER, peers=(FilePeer(server, "redis"),), is_client=is_client)
     programs = polls(monkeypatch, server, (), {server: (), client: (), other: (to_server,)})
-    follower = Follower((client, server, other), UnixSockets())
+    follower = Follower(programs, (client, server, other), UnixSockets())
     goes_to_sleep(programs, client, client, 90)
     goes_to_sleep(programs, other, other, 91)
     for at_ns in (100, 160):
@@ -490,7 +485,7 @@ def test_server_of_a_connection_that_is_over_is_who_listens(
     monkeypatch.setattr(peers, "find_files", lambda asked, *rest: dict.fromkeys(asked, over))
     with sleeping(pass_fds=(listener.fileno(),)) as server:
         listener.close()
-        follower = Follower((client,), UnixSockets())
+        follower = Follower(programs, (client,), UnixSockets())
         reads(programs, client, 100, syscall=0)
         follower.look()
         assert programs.followed == {client, server.pid}
@@ -527,7 +522,7 @@ def test_files_of_measured_processes_are_kept_for_a_window(
     client, server = (each.pid for each in sleepers)
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     programs = polls(monkeypatch, client, (), {client: (to_server,), server: (CLIENT,)})
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     goes_to_sleep(programs, client, client, 100)
     follower.look()
     goes_to_sleep(programs, server, server, 110)
@@ -543,7 +538,7 @@ def test_chain_of_a_round_leaves_the_others_theirs(
 ) -> None:
     client, server = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "pipe")
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     polled(programs, client, 100, waker=server, kind=session.WAKER_THREAD)
     thread = blocked(client, 50)
     for stop_ns in (200, 180):
@@ -568,7 +563,7 @@ def test_stopped_ones_are_looked_for_beside_ends_alone(
     programs = sleeping_for(monkeypatch, client, reason)
     monkeypatch.setattr(peers.Peers, "_watched", lambda self, pid, tid: [])
     monkeypatch.setattr(Siblings, "look", lambda self, pids, now_ns: looked_for.update(pids))
-    follower = Follower((client,), UnixSockets())
+    follower = Follower(programs, (client,), UnixSockets())
     woken(programs, client, server)
     follower.look()
     goes_to_sleep(programs, server, server, 100)

@@ -3,6 +3,7 @@
  * What the kernel does to each thread of one process, or of several: its syscalls, its time
  * on a CPU, waiting for one and stopped, and the interrupts it is charged.
  */
+#include "../capture/chains/chains.h"
 #include "thread.h"
 #include "interrupt.h"
 #include "iterators.h"
@@ -18,6 +19,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	report_switch(ctx, preempt, prev, next);
 	if (is_target(prev) || is_target(next) || cpu_is_waited_for(cpu))
 		note_switch(preempt, prev, next, cpu);
 	return 0;
@@ -36,6 +38,7 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
+	report_waking(task);
 	if (is_target(task))
 		note_waking(task);
 	return 0;
@@ -174,9 +177,6 @@ static __always_inline void note_signal(struct task_struct *task, const struct k
 	    (__u64)BPF_CORE_READ(action, sa.sa_handler) > SIG_IGN)
 		thread->handler_end_ns = timestamp.now_ns;
 }
-
-#define SIGSTOP 19
-#define SIGTTOU 22
 
 /* What is delivered to no handler ends the thread, or stops it. include/trace/events/signal.h */
 SEC("tp_btf/signal_deliver")

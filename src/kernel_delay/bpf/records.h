@@ -102,6 +102,7 @@ struct options {
 	__u32 freezer; /* 1: one is in a cgroup that version 1's freezer may freeze */
 	__u32 round_timelines; /* how many there are, a power of two */
 	__u32 polls_only; /* 1: of all system calls polls alone are hooked, see polls.h */
+	__u32 chains; /* 1: threads of followed processes are reported, see chains.h */
 	__u8 syscall_flags[SYSCALL_TABLES][FLAGGED_SYSCALLS]; /* the second is COMPAT_SYSCALL's */
 };
 
@@ -189,6 +190,7 @@ struct control {
 	__u64 missed_rounds; /* of those to report, for which the buffer had no room */
 	__u64 missed_ends; /* of threads, for which it had none */
 	__u64 missed_totals; /* of threads that ended, for which their buffer had none */
+	__u64 missed_chain_events; /* that found no room */
 	__u64 round_gap_ns; /* when the first one ended that was reported in this gap */
 	__u64 round_gap_longest_ns; /* of those that were reported in it */
 	__u64 rounds_in_gap; /* how many were */

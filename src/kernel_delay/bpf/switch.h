@@ -62,24 +62,32 @@ static __always_inline bool is_frozen(struct task_struct *task, unsigned int tas
 	return is_frozen_by_v1(task, task_state) || is_frozen_by_v2(task);
 }
 
-/* What @prev does from now on; kernel/sched/core.c:__schedule(), 5.14 to 6.18. */
-static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt,
-							const struct timestamp *timestamp)
+/* What @task, which has left its CPU, does from then on; kernel/sched/core.c:__schedule(), 5.14 to
+ * 6.18.
+ */
+static __always_inline enum scheduler_state state_of(struct task_struct *task, bool preempt)
 {
-	unsigned int task_state = prev->__state;
+	unsigned int task_state = task->__state;
 
 	/* One that was about to sleep when a signal came is TASK_RUNNING again. */
 	if (preempt || task_state == TASK_RUNNING)
-		return is_throttled(prev) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
+		return is_throttled(task) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
 	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
 		return STATE_STOPPED;
 	if (task_state & TASK_DEAD)
 		return STATE_NOT_ALIVE;
-	if (!is_frozen(prev, task_state))
-		return STATE_BLOCKED;
-	if (options.freezer)
+	return is_frozen(task, task_state) ? STATE_FROZEN : STATE_BLOCKED;
+}
+
+/* The same of @prev, which leaves it now. */
+static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt,
+							const struct timestamp *timestamp)
+{
+	enum scheduler_state state = state_of(prev, preempt);
+
+	if (options.freezer && state == STATE_FROZEN)
 		note_freeze(prev, timestamp->now_ns);
-	return STATE_FROZEN;
+	return state;
 }
 
 /* Begins the change of @thread, which leaves its CPU. */

@@ -236,6 +236,10 @@ static __always_inline __u32 process_id(struct task_struct *task)
  * Who stops a process.
  */
 
+/* include/uapi/asm-generic/signal.h: from one to the other all stop a process. */
+#define SIGSTOP 19
+#define SIGTTOU 22
+
 /* include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3), tgkill(2) */
 #define SI_USER 0
 #define SI_QUEUE -1

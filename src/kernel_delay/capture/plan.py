@@ -137,6 +137,7 @@ class Plan(Struct, frozen=True):
         accounting: Account for all of each thread's time.
         timeline: Note slices of it too, which takes accounting.
         waker_stacks: Note from where threads are woken, which takes accounting too.
+        chains: Report whom threads wait for, to the roots, which takes accounting too.
         rounds: Each thread's records are of its rounds, and there are no other windows: from poll
             to poll, or from the start trigger of the windows to their stop trigger, both in user
             code. None: they are of windows.
@@ -148,5 +149,6 @@ class Plan(Struct, frozen=True):
     accounting: bool = True
     timeline: bool = False
     waker_stacks: bool = False
+    chains: bool = False
     rounds: RoundPlan | None = None
     totals: bool = False

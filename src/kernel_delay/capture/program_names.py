@@ -16,8 +16,13 @@ ITERATORS = frozenset(
         "note_futex_owners",
         "name_sleep_stacks",
         "find_children",
+        "report_followed",
     }
 )
+
+# Those of chains alone, and their maps: see capture/chains/chains.h.
+STATES_OF_FOLLOWED, STOPS_OF_ALL = "report_followed", "on_signal_generate"
+CHAIN_MAPS = FOLLOWED, CHAIN_EVENTS = "followed", "chain_events"
 
 
 def preemptible(name: str) -> str:
@@ -65,6 +70,7 @@ Counter = Literal[
     "exits_taken_over",
     "long_rounds",
     "missed_calls",
+    "missed_chain_events",
     "missed_ends",
     "missed_hits",
     "missed_others_switches",

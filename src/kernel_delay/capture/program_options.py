@@ -23,6 +23,7 @@ from kernel_delay.capture.map_sizes import (
 )
 from kernel_delay.capture.plan import COPYING, EXEC, WALKING, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_names import (
+    CHAIN_MAPS,
     FALLBACKS,
     FAULT_PROGRAMS,
     GUEST_PROGRAMS,
@@ -33,6 +34,8 @@ from kernel_delay.capture.program_names import (
     PREEMPTIBLE,
     PREEMPTIBLE_FAULT_PROGRAMS,
     SOFT_IRQ_PROGRAMS,
+    STATES_OF_FOLLOWED,
+    STOPS_OF_ALL,
     VECTOR_ENTRY,
     WALK_MAPS,
     preemptible,
@@ -157,6 +160,7 @@ class ProgramOptions:
         self._set_accounting(pids)
         self._set_faults()
         self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
+        self._set_chains(are_followed=plan.chains)
         self._set_fallbacks()
         self._set_calls(totals=plan.totals)
         self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)
@@ -242,6 +246,13 @@ class ProgramOptions:
     def _set_waker_stacks(self, *, are_taken: bool) -> None:
         self.struct().waker_stacks = are_taken
         self._object.map("waker_stacks").max_entries = lib.WAKER_STACKS if are_taken else 1
+
+    def _set_chains(self, *, are_followed: bool) -> None:
+        self.struct().chains = are_followed
+        self._set_apart((STATES_OF_FOLLOWED, STOPS_OF_ALL), are_followed)
+        if not are_followed:
+            for name in CHAIN_MAPS:
+                self._object.map(name).leave_out()
 
     def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
         """Say whether these are loaded; they are attached apart from the others."""

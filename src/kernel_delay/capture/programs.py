@@ -29,6 +29,7 @@ from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.model import Lost, Unseen, Untraced
 
 if TYPE_CHECKING:
+    from kernel_delay.capture.chains.programs import ChainPrograms
     from kernel_delay.loader._records import ControlPointer
 
 # One may have another reason.
@@ -138,8 +139,7 @@ class Programs:
                     self._hooks.attach(program)
             if self.polls_only:
                 self._attach_to_polls()
-            error = self._hooks.attach_all(self._options.fault_programs)
-            if error is not None:
+            if (error := self._hooks.attach_all(self._options.fault_programs)) is not None:
                 self._unseen["page_faults"] = refusal(error)
             is_refused = "page_faults" in self.unseen or self.polls_only
             self.sees_faults = self.accounting and not is_refused
@@ -162,8 +162,7 @@ class Programs:
 
     def _attach_to_polls(self) -> None:
         """Attach to the kernel's functions of polls, or else to the entry of each call."""
-        entry = self._loaded(program_names.POLL_ENTRY)
-        if entry is None:
+        if (entry := self._loaded(program_names.POLL_ENTRY)) is None:
             return
         by_functions = self._object.program(program_names.POLL_FUNCTION).autoload
         if not by_functions or not self._hooks.attach_functions(
@@ -288,22 +287,23 @@ class Programs:
 
     def sleep_stacks(self) -> bytes:
         """Return the functions of each stack that a thread slept with: see name_sleep_stacks()."""
-        try:
-            return self._object.program("name_sleep_stacks").iterate(
-                self._object.map("sleep_stacks")
-            )
-        except BpfError as error:
-            raise refusal(error) from error
+        return self._iterate("name_sleep_stacks", self._object.map("sleep_stacks"))
 
-    def _iterate(self, program: str) -> bytes:
+    def _iterate(self, program: str, of: Map | None = None) -> bytes:
         try:
-            return self._object.program(program).iterate()
+            return self._object.program(program).iterate(of)
         except BpfError as error:
             raise refusal(error) from error
 
     def waker_stacks(self) -> mmap.mmap:
         """Return the memory, read-only, of the struct waker_stacks."""
         return self._object.map("waker_stacks").mmap()
+
+    def chains(self) -> "ChainPrograms":
+        """Return what follows threads, of a plan with chains. Raises as it does."""
+        from kernel_delay.capture.chains.programs import ChainPrograms
+
+        return ChainPrograms(self._object, self.control)
 
     def share_windows(self, other: BpfObject) -> None:
         """Give another object, before it is loaded, the windows of these programs."""

@@ -91,7 +91,8 @@ class Sampling:
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains import Follower
 
-        follower = Follower(self._targets.pids, self._unix_sockets, self._notify)
+        programs, pids = self._programs.chains(), self._targets.pids
+        follower = Follower(programs, pids, self._unix_sockets, self._notify)
         self._closing.callback(follower.close)
         if self._targets.are_several:
             self._processes.note(self._programs.thread_states())

@@ -66,6 +66,7 @@ class Session:
                     options.accounting,
                     timeline=options.timeline is not None,
                     waker_stacks=options.waker_stacks,
+                    chains=options.chains,
                 ),
                 children=targets.children,
                 meanwhile=self._import_sampling,

@@ -73,6 +73,7 @@ class Control(Struct[ControlPointer]):
     missed_rounds: int
     missed_ends: int
     missed_totals: int
+    missed_chain_events: int
     round_gap_ns: int
     round_gap_longest_ns: int
     rounds_in_gap: int
@@ -211,6 +212,7 @@ class Options(Struct[OptionsPointer]):
     freezer: int
     round_timelines: int
     polls_only: int
+    chains: int
     syscall_flags: Array[Array[int]]
 class OptionsPointer(Options, Pointer[Options]): ...
 
@@ -621,7 +623,7 @@ class _FFI(FFI):
     @overload
     def addressof(self, struct: Account, field: Literal['first'], /) -> ThreadStatePointer: ...
     @overload
-    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'untraced', 'untraced_switches', 'untraced_seen', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'without_timeline', 'returns_hooked_ns'], /) -> Pointer[int]: ...
+    def addressof(self, struct: Control, field: Literal['epoch', 'windows_done', 'missed_hits', 'missed_stacks', 'missed_syscall_events', 'missed_calls', 'missed_wakeups', 'missed_switches', 'missed_others_switches', 'untraced', 'untraced_switches', 'untraced_seen', 'missed_soft_irqs', 'missed_threads', 'clamped_lengths', 'entries_taken_over', 'exits_taken_over', 'long_rounds', 'suppressed_rounds', 'missed_rounds', 'missed_ends', 'missed_totals', 'missed_chain_events', 'without_timeline', 'returns_hooked_ns'], /) -> Pointer[int]: ...
     @overload
     def addressof(self, struct: DumpedThread, field: Literal['running'], /) -> SlicePointer: ...
     @overload

@@ -51,11 +51,12 @@ class Follower:
 
     def __init__(
         self,
+        programs: ChainPrograms,
         pids: Sequence[int],
         unix_sockets: UnixSockets,
         notify: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Follow them, and whom they wait for now. Raises as load_object() does.
+        """Follow them by `programs`, and whom they wait for now.
 
         `notify` is called with what is not known of a process, and why.
         """
@@ -78,7 +79,7 @@ class Follower:
         self._missed = 0
         self._looked_ns = 0
         self._is_bounded = False
-        self._programs = ChainPrograms(pids[0])
+        self._programs = programs
         self._unseen = list(pids)
         for pid in pids:
             self._held_by.begin(pid)

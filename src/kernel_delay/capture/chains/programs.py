@@ -1,62 +1,68 @@
-"""chains.bpf.c in the kernel: loaded, attached, and its events."""
+"""The part of capture's programs that follows threads, see chains.h, and its events."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kernel_delay.capture.chains._chain_records import ffi
+from kernel_delay.capture.program_names import (
+    CHAIN_EVENTS,
+    FOLLOWED,
+    STATES_OF_FOLLOWED,
+    STOPS_OF_ALL,
+    load_counter,
+)
 from kernel_delay.errors import KernelDelayError
-from kernel_delay.loader._records import ffi as session_ffi
 from kernel_delay.loader.base import BpfError
-from kernel_delay.loader.features import read_kernel_features
 from kernel_delay.loader.maps import Records
 from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.programs import BpfObject
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
+    from kernel_delay.loader._records import ControlPointer
 
-NOTE_STATES = "note_states"
+# Each that reports something of a thread that is followed, or of any.
+REPORTING = ("on_sched_switch", "on_sched_waking", STATES_OF_FOLLOWED, STOPS_OF_ALL)
 
 # Of a mebibyte each: who writes faster than they are read must not keep us from all else.
 MOST_BATCHES = 16
 
 
 class ChainPrograms:
-    """The programs, from construction to close()."""
+    """Those programs, from construction to close()."""
 
-    def __init__(self, pid: int) -> None:
-        """Load and attach them; nothing is followed yet. Raises as load_object() does.
+    def __init__(self, bpf_object: BpfObject, control: "ControlPointer") -> None:
+        """Attach what is attached for chains alone; nothing is followed yet.
 
-        `pid` is a process that is measured: others are numbered as it is.
+        Args:
+            bpf_object: capture.bpf.c, loaded with chains.
+            control: its struct control.
+
+        Raises:
+            PermissionDeniedError, UnavailableError: the kernel refuses.
         """
         self._closing = ExitStack()
+        self._control = control
         self._tgids: dict[int, int] = {}
-        with ExitStack() as failing:
-            failing.callback(self.close)
-            self._object = self._closing.enter_context(open_object("chains"))
-            initial = self._object.map(".rodata.options").initial_values()
-            options = session_ffi.cast("struct options *", initial)
-            options.pid_level = find_process(pid).pid_level
-            options.contexts_distance = read_kernel_features().contexts_distance
-            load_object(self._object)
-            self._followed = self._object.map(".bss").mmap(writable=True)
-            self._missed = self._object.map(".data.missed").mmap()
-            size = ffi.sizeof("struct chain_event")
-            self._records = Records(self._object.map("events"), size)
-            self._closing.callback(self._records.close)
-            try:
-                for program in self._object.programs():
-                    if program.name == NOTE_STATES:
-                        continue
-                    self._closing.callback(program.attach().close)
-            except BpfError as error:
-                raise refusal(error) from error
-            failing.pop_all()
+        self._reporting = [bpf_object.program(name) for name in REPORTING]
+        self._states = bpf_object.program(STATES_OF_FOLLOWED)
+        self._followed = bpf_object.map(FOLLOWED).mmap(writable=True)
+        size = ffi.sizeof("struct chain_event")
+        self._records = Records(bpf_object.map(CHAIN_EVENTS), size)
+        self._closing.callback(self._records.close)
+        self._misses_before = self._misses()
+        try:
+            self._closing.callback(bpf_object.program(STOPS_OF_ALL).attach().close)
+        except BpfError as error:
+            self.close()
+            raise refusal(error) from error
 
     def close(self) -> None:
-        """Detach and unload them."""
+        """Follow nobody any more."""
+        for pid in list(self._tgids):
+            self.forget(pid)
         self._closing.close()
 
     def follow(self, pid: int) -> bool:
@@ -76,12 +82,18 @@ class ChainPrograms:
 
     def note_states(self) -> None:
         """Have what all followed threads do now reported as events."""
-        self._object.program(NOTE_STATES).iterate()
+        self._states.iterate()
 
     def missed(self) -> int:
         """Return how many events found no room so far, or their program could not run."""
-        misses = sum(program.recursion_misses() for program in self._object.programs())
-        return misses + int.from_bytes(self._missed[:8], sys.byteorder)
+        return (
+            self._misses()
+            - self._misses_before
+            + load_counter(self._control, "missed_chain_events")
+        )
+
+    def _misses(self) -> int:
+        return sum(program.recursion_misses() for program in self._reporting)
 
     def events(self) -> "Iterator[ChainEvent]":
         """Take away and yield the events that are there."""

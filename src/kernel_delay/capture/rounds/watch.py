@@ -107,10 +107,14 @@ class Watch:
             self._waiter = watch(self._target.pid)
             self._closing.callback(self._waiter.close)
             windows = WindowPlan(NEVER_NS, start=self._plan.start, stop=self._plan.stop)
-            self._programs = Programs(
-                (self._target.pid,),
-                Plan(windows, self._event_plan, rounds=self._plan, totals=self._keeps_totals),
+            plan = Plan(
+                windows,
+                self._event_plan,
+                chains=self._plan.chains,
+                rounds=self._plan,
+                totals=self._keeps_totals,
             )
+            self._programs = Programs((self._target.pid,), plan)
             self._closing.enter_context(self._programs)
             unix_sockets = UnixSockets()
             self._closing.callback(unix_sockets.close)
@@ -165,7 +169,8 @@ class Watch:
     def _follow(self) -> "Follower":
         from kernel_delay.capture.chains import Follower
 
-        follower = Follower((self._target.pid,), self._sources.unix_sockets, self._notify)
+        programs, pids = self._programs.chains(), (self._target.pid,)
+        follower = Follower(programs, pids, self._sources.unix_sockets, self._notify)
         self._closing.callback(follower.close)
         return follower
 

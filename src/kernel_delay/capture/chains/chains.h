@@ -1,29 +1,58 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * The threads of followed processes: each change of their states, and who woke them. User space
- * makes wait chains of that. It is a program of its own, so that nobody pays for it who does not
- * ask for chains.
+ * makes wait chains of that.
+ *
+ * Capture's programs do it, and none beside them: each further program at a switch costs all tasks
+ * more than the look whether one is followed. Without options.chains nothing of it is loaded.
  */
-#include "target.h"
+#ifndef KERNEL_DELAY_CHAINS_H
+#define KERNEL_DELAY_CHAINS_H
+
+#include "switch.h"
 #include "chain_records.h"
-#include "compat.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
+/* These maps are created only where chains are asked for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 23);
-} events SEC(".maps");
+} chain_events SEC(".maps");
 
-/* Events that found no room. */
-__u64 missed_events SEC(".data.missed");
+/* A bit for each number that a process can have, as in targets. User space sets them. */
+struct followed {
+	__u64 words[TARGET_WORDS];
+};
 
-static __always_inline struct chain_event *begin_event(struct task_struct *task, __u32 kind)
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct followed);
+} followed SEC(".maps");
+
+/* All that are followed; NULL where there are no chains. */
+static __always_inline const struct followed *find_followed(void)
 {
-	struct chain_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	__u32 only = 0;
+
+	return options.chains ? bpf_map_lookup_elem(&followed, &only) : NULL;
+}
+
+static __always_inline bool is_followed(const struct followed *followed,
+					const struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+
+	return followed->words[tgid / 64 & (TARGET_WORDS - 1)] >> (tgid % 64) & 1;
+}
+
+static __always_inline struct chain_event *begin_chain_event(struct task_struct *task, __u32 kind)
+{
+	struct chain_event *event = bpf_ringbuf_reserve(&chain_events, sizeof(*event), 0);
 
 	if (!event) {
-		count_up(&missed_events);
+		count_up(&control.missed_chain_events);
 		return NULL;
 	}
 	event->now_ns = bpf_ktime_get_ns();
@@ -45,7 +74,7 @@ static __always_inline struct chain_event *begin_event(struct task_struct *task,
 	return event;
 }
 
-static __always_inline void note_other(struct chain_event *event, struct task_struct *other)
+static __always_inline void note_other_task(struct chain_event *event, struct task_struct *other)
 {
 	event->waker = task_id(other, options.pid_level);
 	event->waker_process = task_id(other->group_leader, options.pid_level);
@@ -53,8 +82,8 @@ static __always_inline void note_other(struct chain_event *event, struct task_st
 }
 
 /* Where the current task, which is about to sleep, does so, and on which file. */
-static __always_inline void note_place(struct chain_event *event, struct task_struct *current,
-				       void *context)
+static __always_inline void note_sleep_place(struct chain_event *event, struct task_struct *current,
+					     void *context)
 {
 	struct pt_regs___syscall *regs;
 	struct file *file = NULL;
@@ -78,71 +107,64 @@ static __always_inline void note_place(struct chain_event *event, struct task_st
 		event->device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 }
 
-static __always_inline __u32 state_after(struct task_struct *prev, bool preempt)
-{
-	unsigned int task_state = prev->__state;
-
-	if (preempt || task_state == TASK_RUNNING)
-		return task_is_throttled(prev) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
-	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
-		return STATE_STOPPED;
-	if (task_state & TASK_DEAD)
-		return STATE_NOT_ALIVE;
-	if (is_frozen_by_v1(prev, task_state) || is_frozen_by_v2(prev))
-		return STATE_FROZEN;
-	return STATE_BLOCKED;
-}
-
 /* Reports what each thread does that is there when its process begins to be followed. */
-SEC("iter/task")
-int note_states(struct bpf_iter__task *context)
+SEC("?iter/task")
+int report_followed(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task, *running;
+	const struct followed *followed = find_followed();
 	struct chain_event *event;
 
-	if (!task || !is_target(task) || !(event = begin_event(task, CHAIN_SEEN)))
+	if (!task || !followed || !is_followed(followed, task) ||
+	    !(event = begin_chain_event(task, CHAIN_SEEN)))
 		return 0;
-	event->state = task->on_cpu ? STATE_RUNNING : state_after(task, false);
+	event->state = task->on_cpu ? STATE_RUNNING : state_of(task, false);
 	if (event->state == STATE_READY_PREEMPTED && has_run_queues()) {
 		running = kernel_run_queue(task)->curr;
 		/* Whoever asks has a CPU too. */
 		if (running && running->pid && running != bpf_get_current_task_btf())
-			note_other(event, running);
+			note_other_task(event, running);
 	}
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+static __always_inline void report_switch(void *context, bool preempt, struct task_struct *prev,
+					  struct task_struct *next)
 {
+	const struct followed *followed = find_followed();
 	struct chain_event *event;
 
-	if (is_target(prev) && prev->pid && (event = begin_event(prev, CHAIN_LEFT_CPU))) {
-		event->state = state_after(prev, preempt);
+	if (!followed)
+		return;
+	if (is_followed(followed, prev) && prev->pid &&
+	    (event = begin_chain_event(prev, CHAIN_LEFT_CPU))) {
+		event->state = state_of(prev, preempt);
 		if (event->state == STATE_BLOCKED)
-			note_place(event, prev, ctx);
+			note_sleep_place(event, prev, context);
 		else if (event->state == STATE_READY_PREEMPTED && next->pid)
-			note_other(event, next);
+			note_other_task(event, next);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
-	if (is_target(next) && next->pid && (event = begin_event(next, CHAIN_GOT_CPU))) {
+	if (is_followed(followed, next) && next->pid &&
+	    (event = begin_chain_event(next, CHAIN_GOT_CPU))) {
 		event->state = STATE_RUNNING;
 		if (prev->pid)
-			note_other(event, prev);
+			note_other_task(event, prev);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
-	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *task)
+/* @task is about to be woken. */
+static __always_inline void report_waking(struct task_struct *task)
 {
+	const struct followed *followed = find_followed();
 	struct task_struct *current, *running;
 	struct chain_event *event;
 
-	if (!is_target(task) || !(event = begin_event(task, CHAIN_WOKEN)))
-		return 0;
+	if (!followed || !is_followed(followed, task) ||
+	    !(event = begin_chain_event(task, CHAIN_WOKEN)))
+		return;
 	current = bpf_get_current_task_btf();
 	if (has_run_queues()) {
 		running = kernel_run_queue(task)->curr;
@@ -151,25 +173,23 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);
-	note_other(event, current);
+	note_other_task(event, current);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
-/* include/uapi/asm-generic/signal.h */
-#define SIGSTOP 19
-#define SIGTTOU 22
-
 /* Whoever was stopped before it was followed is to have been stopped by someone. */
-SEC("tp_btf/signal_generate")
-int BPF_PROG(on_signal, int signal, struct kernel_siginfo *info, struct task_struct *task)
+SEC("?tp_btf/signal_generate")
+int BPF_PROG(on_signal_generate, int signal, struct kernel_siginfo *info, struct task_struct *task)
 {
 	struct chain_event *event;
 
-	if (signal < SIGSTOP || signal > SIGTTOU || !(event = begin_event(task, CHAIN_SIGNALLED)))
+	if (!options.chains || signal < SIGSTOP || signal > SIGTTOU ||
+	    !(event = begin_chain_event(task, CHAIN_SIGNALLED)))
 		return 0;
 	event->state = 0;
-	note_other(event, bpf_get_current_task_btf());
+	note_other_task(event, bpf_get_current_task_btf());
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
+
+#endif
