@@ -16,7 +16,9 @@ def tags(*, built_in: bool) -> dict[str, str]:
     """Of each program that is loaded what the kernel makes of its instructions."""
     with open_object("capture", built_in=built_in) as bpf_object:
         windows = WindowPlan(sample_time_ns=500_000_000)
-        plan = Plan(windows, EventPlan(), timeline=True, waker_stacks=True, totals=True)
+        plan = Plan(
+            windows, EventPlan(), timeline=True, waker_stacks=True, chains=True, totals=True
+        )
         ProgramOptions(bpf_object, (os.getpid(),), plan, children=True)
         load_object(bpf_object)
         return {

@@ -6,12 +6,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
+from kernel_delay.analysis.chain_roots import MOST_HOPS
+from kernel_delay.capture import chains as module
 from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.programs import ChainPrograms
@@ -21,7 +24,7 @@ from kernel_delay.host.open_files.tcp_info import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import children_of
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import FilePeer, SleepFile, SleepReason, Thread, ThreadTime
+from kernel_delay.model import ChainThread, FilePeer, SleepFile, SleepReason, Thread, ThreadTime
 from tests.system_calls import syscall_number
 from tests.unit.samples import bare_thread
 from tests.workload import sleeping, wait_until
@@ -35,14 +38,24 @@ class Programs(ChainPrograms):
 
     def __init__(self, pid: int) -> None:
         self.followed = set[int]()
+        self.follows_forks = True
         self.queue: list[ChainEvent] = []
 
     def follow(self, pid: int) -> bool:
         self.followed.add(pid)
         return True
 
+    def adopt(self, pid: int, tgid: int) -> None:
+        self.followed.add(pid)
+
     def forget(self, pid: int) -> None:
         self.followed.discard(pid)
+
+    def leave(self, tgid: int) -> None:
+        self.followed.discard(tgid)
+
+    def follow_forks(self, *, are_followed: bool) -> None:
+        self.follows_forks = are_followed
 
     def note_states(self) -> None:
         """Nothing is reported."""
@@ -123,6 +136,106 @@ def test_children_are_followed_as_long_as_they_live(
     child.wait()
     list(follower.chains((), now_ns, now_ns + 1))
     assert programs.followed == {server.pid}
+
+
+def forked(programs: Programs, pid: int, parent: int, at_ns: int) -> None:
+    """It is forked then, by a thread that may be of a process that is not followed any more."""
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = at_ns, lib.CHAIN_FORKED, session.STATE_READY_WOKEN
+    event.tid = event.process = event.tgid = pid
+    event.waker = event.waker_process = parent
+    event.comm[0:2] = [b"s", b"h"]
+    programs.followed.add(pid)
+    programs.queue.append(event)
+
+
+def test_child_that_is_gone_before_anybody_looks_is_the_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the name of the program that it executed."""
+    client, child = os.getpid(), 2**22
+    programs = sleeping_for(monkeypatch, client, "child")
+    follower = Follower(programs, (client,), UnixSockets())
+    forked(programs, child, client, 95)
+    goes_to_sleep(programs, client, client, 100)
+    for now_ns, kind, state in (
+        (110, lib.CHAIN_GOT_CPU, session.STATE_RUNNING),
+        (191, lib.CHAIN_LEFT_CPU, session.STATE_NOT_ALIVE),
+    ):
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind, event.state = now_ns, kind, state
+        event.tid = event.process = child
+        event.switches = kind == lib.CHAIN_LEFT_CPU
+        event.comm[0:2] = [b"l", b"s"]
+        programs.queue.append(event)
+    ended = ffi.new("struct chain_event *")
+    ended.now_ns, ended.kind, ended.state = 190, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    ended.tid = ended.process = client
+    ended.switches = 1
+    ended.waker = ended.waker_process = child
+    ended.waker_kind = session.WAKER_THREAD
+    programs.queue.append(ended)
+    ((_, shown),) = follower.chains([(client, blocked(client, 90))], 90, 220)
+    assert shown.chain is not None
+    found = [(part.threads, part.state, part.ns) for part in shown.chain.parts]
+    thread = ChainThread(child, child, "ls", process="ls")
+    assert found == [((thread,), "running", 80), ((thread,), "runnable", 10)]
+    assert programs.followed == {client}
+
+
+def test_children_of_a_storm_of_forks_are_not_all_followed(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    follower = Follower(programs, (client,), UnixSockets())
+    for n in range(module.MOST_FORKED - 1):
+        forked(programs, 2**22 + n, client, 100 + n)
+    follower.look()
+    assert programs.follows_forks
+    forked(programs, server, client, 2_000)
+    follower.look()
+    assert not programs.follows_forks
+    ((_, shown),) = follower.chains([(client, blocked(client, 90))], 90, 220)
+    assert shown.chain is not None
+    assert shown.chain.is_bounded
+    # By the next window there is room again, and those that are gone are forgotten.
+    assert programs.follows_forks
+    assert programs.followed == {client, server}
+
+
+def test_child_of_a_process_that_is_not_followed_is_left(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """Its parent was forgotten meanwhile, or it is too many hops away."""
+    client, child = (each.pid for each in sleepers)
+    programs = Programs(client)
+    follower = Follower(programs, (client,), UnixSockets())
+    forked(programs, child, os.getpid(), 100)
+    follower.look()
+    assert programs.followed == {client}
+    parents = [client, *range(2**22, 2**22 + MOST_HOPS - 1), child]
+    for parent, pid in pairwise(parents):
+        forked(programs, pid, parent, 100)
+    follower.look()
+    assert programs.followed == set(parents)
+    forked(programs, 2**21, child, 100)
+    follower.look()
+    assert programs.followed == set(parents)
+
+
+def test_measured_child_is_followed_as_such(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    server, child = (each.pid for each in sleepers)
+    programs = Programs(server)
+    follower = Follower(programs, (server,), UnixSockets())
+    forked(programs, child, server, 100)
+    follower.look()
+    follower.follow_children((server, child))
+    now_ns = session.monotonic_ns()
+    list(follower.chains((), now_ns, now_ns + 2 * UNUSED_NS))
+    assert programs.followed == {server, child}
 
 
 def polled(

@@ -220,6 +220,18 @@ def test_processes_of_a_name_that_are_gone_are_one_part() -> None:
     assert living.threads == (server, ChainThread(99, 99, "sh"))
 
 
+def test_short_processes_are_one_hop_anywhere_in_a_chain() -> None:
+    """Of a shell that runs one for each request neither has more than its name."""
+    found = {
+        ChainPart((ChainThread(pid, pid, "sh"), ChainThread(pid + 1, pid + 1, "date")), state, 0): 5
+        for pid in range(60, 80, 2)
+        for state in ("running", "runnable")
+    }
+    several = (ChainThread(0, 0, "sh"), ChainThread(0, 0, "date"))
+    parts = exact_parts(found, 100, lambda pid: True)
+    assert [(part.threads, part.ns) for part in parts] == [(several, 50), (several, 50)]
+
+
 @pytest.mark.parametrize(
     ("kind", "woke", "ran_ns", "awaited"),
     [

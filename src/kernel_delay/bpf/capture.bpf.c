@@ -19,9 +19,9 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	report_switch(ctx, preempt, prev, next);
 	if (is_target(prev) || is_target(next) || cpu_is_waited_for(cpu))
 		note_switch(preempt, prev, next, cpu);
+	report_switch(ctx, preempt, prev, next);
 	return 0;
 }
 
@@ -38,9 +38,9 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task, int to)
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
-	report_waking(task);
 	if (is_target(task))
 		note_waking(task);
+	report_waking(task);
 	return 0;
 }
 
@@ -96,6 +96,7 @@ int find_children(struct bpf_iter__task *ctx)
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask, struct task_struct *task)
 {
+	follow_forked(task);
 	follow_child(task);
 	if (is_target(task))
 		register_thread(task, STATE_NOT_ALIVE);

@@ -280,7 +280,9 @@ struct bpf_iter__bpf_map_elem {
 #define MMF_HAS_UPROBES (1 << 19)
 #define MMF_RECALC_UPROBES (1 << 20)
 
-/* include/linux/sched.h, 5.14 to 6.18: a signal ended it, its own or one of its process. */
+/* include/linux/sched.h, 5.14 to 6.18: it ends; a signal ended it, its own or one of its process.
+ */
+#define PF_EXITING 0x00000004
 #define PF_SIGNALED 0x00000400
 
 /*

@@ -9,7 +9,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct namespace_query query SEC(".rodata.query");
+struct namespace_query query SEC(".data.query");
 struct namespace_answer answer SEC(".data.answer");
 
 SEC("iter/task")

@@ -160,7 +160,7 @@ class ProgramOptions:
         self._set_accounting(pids)
         self._set_faults()
         self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
-        self._set_chains(are_followed=plan.chains)
+        self._set_chains(are_followed=plan.accounting and plan.chains)
         self._set_fallbacks()
         self._set_calls(totals=plan.totals)
         self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)

@@ -92,8 +92,8 @@ class Sampling:
         from kernel_delay.capture.chains import Follower
 
         programs, pids = self._programs.chains(), self._targets.pids
+        self._closing.callback(programs.close)
         follower = Follower(programs, pids, self._unix_sockets, self._notify)
-        self._closing.callback(follower.close)
         if self._targets.are_several:
             self._processes.note(self._programs.thread_states())
             follower.follow_children(self._processes.there)

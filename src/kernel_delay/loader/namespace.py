@@ -5,6 +5,8 @@ tool sees those of the container's, so the kernel is asked which is which.
 """
 
 import os
+from contextlib import ExitStack
+from typing import Self
 
 from msgspec import Struct
 
@@ -28,37 +30,73 @@ class KernelProcess(Struct, frozen=True):
     pid_level: int
 
 
-def find_process(pid: int) -> KernelProcess:
-    """Return what the kernel calls the process that /proc here lists as `pid`.
+class ProcessFinder:
+    """Finds processes, from construction to close(): then nothing is to be loaded any more."""
 
-    Raises UnavailableError if /proc is not of the namespace the tool is in.
-    """
+    def __init__(self) -> None:
+        """Load what asks the kernel, if the tool is in a PID namespace of its own.
+
+        Raises UnavailableError if /proc is not of that, and else as load_object() does.
+        """
+        self._closing = ExitStack()
+        self._is_initial = True
+        inode = _own_namespace()
+        if inode == INITIAL_PID_NAMESPACE_INODE:
+            return
+        self._is_initial = False
+        with ExitStack() as failing:
+            failing.callback(self.close)
+            bpf_object = self._closing.enter_context(open_object("namespace"))
+            load_object(bpf_object)
+            self._program = bpf_object.program("find_process")
+            query = bpf_object.map(".data.query").mmap(writable=True)
+            answer = bpf_object.map(".data.answer").mmap(writable=True)
+            self._query = ffi.from_buffer("struct namespace_query *", query)
+            self._answer = ffi.from_buffer("struct namespace_answer *", answer)
+            self._query.namespace_inode = inode
+            failing.pop_all()
+
+    def __enter__(self) -> Self:
+        """Return the finder itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Unload what was loaded."""
+        self.close()
+
+    def close(self) -> None:
+        """Unload what was loaded."""
+        self._closing.close()
+
+    def find(self, pid: int) -> KernelProcess:
+        """Return what the kernel calls the process that /proc here lists as `pid`.
+
+        Raises UnavailableError if it has another number in the namespace of the tool.
+        """
+        if self._is_initial:
+            return KernelProcess(tgid=pid, pid_level=0)
+        self._query.pid, self._answer.tgid = pid, 0
+        self._program.iterate()
+        if not self._answer.tgid:
+            raise UnavailableError(
+                f"process {pid} has another number in this PID namespace than in /proc: run where"
+                " both agree (container: --pid=host)"
+            )
+        return KernelProcess(tgid=self._answer.tgid, pid_level=self._answer.pid_level)
+
+
+def find_process(pid: int) -> KernelProcess:
+    """Return what the kernel calls one process; raises as a ProcessFinder does."""
+    with ProcessFinder() as finder:
+        return finder.find(pid)
+
+
+def _own_namespace() -> int:
+    """The inode of the PID namespace that the tool is in."""
     try:
-        inode = os.stat("/proc/self/ns/pid").st_ino
+        return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         raise UnavailableError(
             "/proc is of another PID namespace, as it does not show this process: run in that"
             " namespace (container: --pid=host)"
         ) from None
-    if inode == INITIAL_PID_NAMESPACE_INODE:
-        return KernelProcess(tgid=pid, pid_level=0)
-    return _ask_kernel(pid, inode)
-
-
-def _ask_kernel(pid: int, namespace_inode: int) -> KernelProcess:
-    with open_object("namespace") as bpf_object:
-        initial = bpf_object.map(".rodata.query").initial_values()
-        query = ffi.cast("struct namespace_query *", initial)
-        query.pid = pid
-        query.namespace_inode = namespace_inode
-        load_object(bpf_object)
-        bpf_object.program("find_process").iterate()
-        memory = bpf_object.map(".data.answer").mmap()
-        answer = ffi.from_buffer("struct namespace_answer *", memory)
-        process = KernelProcess(tgid=answer.tgid, pid_level=answer.pid_level)
-    if not process.tgid:
-        raise UnavailableError(
-            f"process {pid} has another number in this PID namespace than in /proc: run where both"
-            " agree (container: --pid=host)"
-        )
-    return process

@@ -22,6 +22,18 @@ void store_counter(__u64 *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
+/* Sets the bit of the process in @words, or clears it, whatever the programs do to its neighbours.
+ */
+void mark_process(uint64_t *words, uint32_t tgid, int is_marked)
+{
+	uint64_t bit = 1ull << tgid % 64;
+
+	if (is_marked)
+		__atomic_or_fetch(&words[tgid / 64], bit, __ATOMIC_RELEASE);
+	else
+		__atomic_and_fetch(&words[tgid / 64], ~bit, __ATOMIC_RELEASE);
+}
+
 /*
  * Frees the places of the windows before @epoch's, or all if it is 0. No
  * program may be running that could have seen one of them as the newest.

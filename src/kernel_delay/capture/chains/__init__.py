@@ -8,12 +8,14 @@ from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
-from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
+from kernel_delay.capture.chains.names import Names, name_in
 from kernel_delay.capture.chains.parts import exact_parts
 from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.places import Places
@@ -25,7 +27,7 @@ from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC, read_comm, title_of
+from kernel_delay.host.target import PROC
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
     ChainPart,
@@ -36,11 +38,14 @@ from kernel_delay.model import (
     WaitChain,
 )
 
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
+
 # What is followed besides the measured processes.
 MOST_THREADS = 256
 
-# Names of threads that are not followed.
-MOST_WAKERS = 4096
+# Of those that followed processes fork, which count apart: so many in a window.
+MOST_FORKED = 1024
 
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
@@ -64,17 +69,16 @@ class Follower:
         self._states: dict[int, ThreadStates] = {}
         self._hops = dict.fromkeys(pids, 0)
         self._peers = Peers(self._hops, unix_sockets, notify)
-        self._wakers: dict[int, ChainThread] = {}
+        self._names = Names()
         self._held_by = HeldBy()
         self._siblings = Siblings()
-        # Names and titles of processes; a window long.
-        self._titles: dict[int, tuple[str, str | None]] = {}
         # Processes that were asleep when they began to be followed.
         self._slept: set[int] = set()
         # Children of measured processes, which are measured too.
         self._children: set[int] = set()
         # Of the processes that are followed besides: their threads, and when one was in a chain.
         self._others: dict[int, int] = {}
+        self._forked = 0
         self._used_ns: dict[int, int] = {}
         self._missed = 0
         self._looked_ns = 0
@@ -96,12 +100,17 @@ class Follower:
         Args:
             pids: All that are measured; who is followed already stays so.
         """
-        for pid in set(pids) - self._hops.keys():
-            if self._programs.follow(pid):
-                self._hops[pid] = 0
+        for pid in pids:
+            if self._hops.get(pid) == 0:
+                continue
+            if pid not in self._hops:
+                if not self._programs.follow(pid):
+                    continue
                 self._held_by.begin(pid)
-                self._children.add(pid)
                 self._unseen.append(pid)
+            self._hops[pid] = 0
+            self._others.pop(pid, None)
+            self._children.add(pid)
 
     def look(self) -> None:
         """Take the events that there are, and follow whoever is waited for by now."""
@@ -173,7 +182,7 @@ class Follower:
     def of_round(self, thread: Thread, start_ns: int, stop_ns: int) -> Thread:
         """Return the thread with its chain within a round that is over. Nothing is forgotten."""
         self.look()
-        self._titles.clear()
+        self._names.renew()
         slices = _Slices(partial(self._slices, start_ns, stop_ns))
         return self._with_chain(thread, slices, start_ns, stop_ns)
 
@@ -203,11 +212,9 @@ class Follower:
         self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
         self._held_by.forget()
         self._siblings.forget()
-        self._titles.clear()
+        self._names.renew()
         self._forget_unused(before_ns, unused_ns)
         self._peers.forget_window(self._states)
-        if len(self._wakers) > MOST_WAKERS:
-            self._wakers.clear()
 
     def _held(
         self, parts: Sequence[ChainPart], start_ns: int, stop_ns: int
@@ -222,13 +229,14 @@ class Follower:
         return islice(found, MOST_HELD)
 
     def _forget_unused(self, now_ns: int, unused_ns: int) -> None:
-        """Follow nobody any more who has ended, or was in no chain for long."""
-        unused = {
-            pid
-            for pid in self._others
-            if now_ns - self._used_ns[pid] > unused_ns or not _threads_of(pid)
-        }
-        unused |= {pid for pid in self._children if not _threads_of(pid)}
+        """Follow nobody any more who has ended, or was in no chain for long.
+
+        What those that have ended did is kept as long as it may be of a chain.
+        """
+        did = {each.process for each in self._states.values() if each.done}
+        unused = {pid for pid in self._others if now_ns - self._used_ns[pid] > unused_ns}
+        unused |= {pid for pid in self._others if pid not in did and not _threads_of(pid)}
+        unused |= {pid for pid in self._children if pid not in did and not _threads_of(pid)}
         self._children -= unused
         for pid in unused:
             self._programs.forget(pid)
@@ -243,6 +251,8 @@ class Follower:
         self._used_ns = {pid: self._used_ns[pid] for pid in self._others}
         # There may be room by the next window.
         self._is_bounded = False
+        self._forked = 0
+        self._programs.follow_forks(are_followed=True)
 
     def _parts(self, found: Mapping[Root, int]) -> Counter[ChainPart]:
         """Return the parts of these roots: one names what had most of a state, another the rest."""
@@ -282,29 +292,23 @@ class Follower:
         return replace(part, by=by, cgroup=cgroup, traced=traced, freezers=freezers)
 
     def _named(self, tid: int) -> ChainThread:
-        states = self._states.get(tid)
-        known = self._wakers.get(tid, ChainThread(tid, 0, ""))
-        if states is not None:
-            known = ChainThread(tid, states.process, states.name)
-        pid = known.pid
-        if pid and pid not in self._titles:
-            self._titles[pid] = _comm(pid), title_of(pid)
-        comm, title = self._titles.get(pid, ("", None))
-        return replace(known, process=comm, title=title)
+        return self._names.named(tid, self._states)
 
     def _take_events(self) -> None:
         for event in self._programs.events():
-            if event.waker:
-                name = ffi.string(event.waker_comm).decode(errors="backslashreplace")
-                self._wakers[event.waker] = ChainThread(event.waker, event.waker_process, name)
+            self._names.note_waker(event)
             if event.kind == lib.CHAIN_SIGNALLED:
-                self._held_by.signalled(event.process, self._wakers.get(event.waker))
+                self._held_by.signalled(event.process, self._names.waker(event.waker))
+                continue
+            if event.kind == lib.CHAIN_FORKED and not self._adopt(event):
                 continue
             if event.tid not in self._states:
-                name = ffi.string(event.comm).decode(errors="backslashreplace")
-                self._states[event.tid] = ThreadStates(event.tid, event.process, name)
+                self._states[event.tid] = ThreadStates(event.tid, event.process, name_in(event))
             states = self._states[event.tid]
             place = None
+            if event.kind == lib.CHAIN_LEFT_CPU:
+                # Since it was forked it may have become another program.
+                states.name = name_in(event)
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
                 place = self._places.of(event)
                 self._peers.note_place(event.process, event.tid, place)
@@ -314,6 +318,26 @@ class Follower:
                     self._states[event.waker].woke(event.now_ns)
             states.note(event, place)
         self._looked_ns = session.monotonic_ns()
+
+    def _adopt(self, event: "ChainEvent") -> bool:
+        """Note that a process is followed since it was forked; False: it is not to be."""
+        pid, parent = event.process, event.waker_process
+        # The number may have been another's.
+        self._states.pop(event.tid, None)
+        hops = self._hops.get(parent, MOST_HOPS) + 1
+        if hops > MOST_HOPS:
+            self._programs.leave(event.tgid)
+            return False
+        self._programs.adopt(pid, event.tgid)
+        self._hops[pid] = hops
+        self._held_by.begin_as(pid, parent)
+        self._others[pid] = 0
+        self._used_ns[pid] = event.now_ns
+        self._forked += 1
+        if self._forked == MOST_FORKED:
+            self._is_bounded = True
+            self._programs.follow_forks(are_followed=False)
+        return True
 
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
@@ -371,13 +395,6 @@ def _threads_of(pid: int) -> list[int]:
 
 def _has_ended(pid: int) -> bool:
     return not _threads_of(pid)
-
-
-def _comm(pid: int) -> str:
-    """The name of a process; empty: it is gone."""
-    with suppress(OSError):
-        return read_comm(PROC / str(pid))
-    return ""
 
 
 def _is_of_kernel(pid: int) -> bool:

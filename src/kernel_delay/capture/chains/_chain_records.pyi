@@ -28,6 +28,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     comm: Array[bytes]
     device: int
     switches: int
+    tgid: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):
@@ -56,6 +57,7 @@ class _FFI(FFI):
 
 class _Lib:
     CHAIN_COMM: Final[int]
+    CHAIN_FORKED: Final[int]
     CHAIN_FRAMES: Final[int]
     CHAIN_GOT_CPU: Final[int]
     CHAIN_LEFT_CPU: Final[int]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What chains.bpf.c reports of each followed thread: when it left a CPU, got one, and was woken.
- * And who stopped a process, of all.
+ * What chains.h reports of each followed thread: when it left a CPU, got one, and was woken. Whom
+ * its process forked, who is followed too. And who stopped a process, of all.
  */
 #ifndef KERNEL_DELAY_CHAIN_RECORDS_H
 #define KERNEL_DELAY_CHAIN_RECORDS_H
@@ -14,6 +14,7 @@ enum chain_event_kind {
 	CHAIN_GOT_CPU,
 	CHAIN_WOKEN,
 	CHAIN_SEEN, /* by the iterator: it is in that state since then, or longer */
+	CHAIN_FORKED, /* its process was, by the waker's: it is followed from now on */
 	CHAIN_SIGNALLED, /* its process was sent a signal that stops it: by any process, to any */
 };
 
@@ -28,7 +29,7 @@ struct chain_event {
 	__u32 process;
 	/*
 	 * The other task: who woke it, who gets the CPU that it left without sleeping, who had the
-	 * CPU that it got, who sent the signal. 0: none, or the idle task.
+	 * CPU that it got, who forked it, who sent the signal. 0: none, or the idle task.
 	 */
 	__u32 waker;
 	__u32 waker_process;
@@ -40,6 +41,7 @@ struct chain_event {
 	char comm[CHAIN_COMM];
 	__u32 device; /* of the descriptor's file system, as the kernel has it; 0: not known */
 	__u32 switches; /* that the thread left a CPU so far: a gap shows lost events */
+	__u32 tgid; /* its process, as the initial PID namespace numbers it */
 };
 
 #endif

@@ -18,9 +18,11 @@ struct {
 	__uint(max_entries, 1 << 23);
 } chain_events SEC(".maps");
 
-/* A bit for each number that a process can have, as in targets. User space sets them. */
+/* A bit for each number that a process can have, as in targets. User space sets them, and clears.
+ */
 struct followed {
 	__u64 words[TARGET_WORDS];
+	__u64 without_forks; /* 1: what these fork is not followed, there are too many */
 };
 
 struct {
@@ -32,7 +34,7 @@ struct {
 } followed SEC(".maps");
 
 /* All that are followed; NULL where there are no chains. */
-static __always_inline const struct followed *find_followed(void)
+static __always_inline struct followed *find_followed(void)
 {
 	__u32 only = 0;
 
@@ -59,6 +61,7 @@ static __always_inline struct chain_event *begin_chain_event(struct task_struct 
 	event->kind = kind;
 	event->tid = task_id(task, options.pid_level);
 	event->process = task_id(task->group_leader, options.pid_level);
+	event->tgid = task->tgid;
 	/* __schedule() counts before its tracepoint: with an event of leaving, that one too. */
 	event->switches = task->nvcsw + task->nivcsw;
 	event->waker = 0;
@@ -155,6 +158,44 @@ static __always_inline void report_switch(void *context, bool preempt, struct ta
 	}
 }
 
+/*
+ * @task is new, and does not run yet. If its parent is followed, so is it: it may be gone before
+ * user space looks. Else nobody of its number is, which was another's before.
+ */
+static __always_inline void follow_forked(struct task_struct *task)
+{
+	struct followed *followed = find_followed();
+	struct task_struct *current;
+	struct chain_event *event;
+	__u32 tgid = task->tgid;
+	__u64 *word, bit;
+
+	if (!followed || !is_process(task))
+		return;
+	current = bpf_get_current_task_btf();
+	word = &followed->words[tgid / 64 & (TARGET_WORDS - 1)];
+	bit = 1ull << (tgid % 64);
+	if (!is_followed(followed, current) || followed->without_forks ||
+	    !(event = begin_chain_event(task, CHAIN_FORKED))) {
+		__sync_fetch_and_and(word, ~bit);
+		return;
+	}
+	event->state = STATE_READY_WOKEN;
+	note_other_task(event, current);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	__sync_fetch_and_or(word, bit);
+}
+
+/*
+ * Does a signal of @current's wake @task, and not what it waits for? With a handler of SIGCHLD a
+ * child's end ends its parent's wait for it by that (kernel/exit.c:exit_notify(), 5.14 to 6.18).
+ */
+static __always_inline bool is_signalled(struct task_struct *task, struct task_struct *current)
+{
+	return has_signal(task) && !(current->flags & PF_EXITING &&
+				     BPF_CORE_READ(current, real_parent, tgid) == task->tgid);
+}
+
 /* @task is about to be woken. */
 static __always_inline void report_waking(struct task_struct *task)
 {
@@ -172,7 +213,7 @@ static __always_inline void report_waking(struct task_struct *task)
 	}
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
-	event->waker_kind = waker_kind(has_signal(task), current);
+	event->waker_kind = waker_kind(is_signalled(task, current), current);
 	note_other_task(event, current);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
@@ -183,7 +224,7 @@ int BPF_PROG(on_signal_generate, int signal, struct kernel_siginfo *info, struct
 {
 	struct chain_event *event;
 
-	if (!options.chains || signal < SIGSTOP || signal > SIGTTOU ||
+	if (signal < SIGSTOP || signal > SIGTTOU ||
 	    !(event = begin_chain_event(task, CHAIN_SIGNALLED)))
 		return 0;
 	event->state = 0;

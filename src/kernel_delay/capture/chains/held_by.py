@@ -36,6 +36,10 @@ class HeldBy:
         hierarchy = read_hierarchy(pid)
         self._levels[pid] = hierarchy.levels if hierarchy is not None else ()
 
+    def begin_as(self, pid: int, parent: int) -> None:
+        """Note the same of a process that is new, of its parent."""
+        self._levels[pid] = self._levels.get(parent, ())
+
     def look(self, pid: int, state: ChainState) -> None:
         """Look once at what holds a process that is stopped or frozen now."""
         if state == "stopped" and pid not in self._tracers:

@@ -49,31 +49,30 @@ def exact_parts(
 def _with_short_processes_together(
     found: Mapping[ChainPart, int], has_ended: Callable[[int], bool]
 ) -> Counter[ChainPart]:
-    """Add up parts that end in processes of one name, which are gone.
+    """Add up parts that differ in which processes of one name they have, which are gone.
 
     A server may start one for each request. One that lives is still to be looked at: it keeps its
     PID. Of one that is the only one of its name nothing is asked.
     """
-    added = Counter(dict(found))
-    of_name: dict[tuple[ChainThread, ...], list[ChainPart]] = defaultdict(list)
-    for part in filter(_ends_in_a_process, found):
-        of_name[_as_several(part.threads)].append(part)
-    for several, parts in of_name.items():
-        pids = {part.threads[-1].pid for part in parts}
-        gone = {pid for pid in pids if has_ended(pid)} if len(pids) > 1 else set[int]()
-        for part in parts if len(gone) > 1 else ():
-            if part.threads[-1].pid in gone:
-                added[replace(part, threads=several)] += added.pop(part)
+    pids: dict[str, set[int]] = defaultdict(set)
+    for part in found:
+        for each in filter(_is_process, part.threads):
+            pids[each.name].add(each.pid)
+    gone = [set(filter(has_ended, each)) for each in pids.values() if len(each) > 1]
+    short = {pid for each in gone if len(each) > 1 for pid in each}
+    added: Counter[ChainPart] = Counter()
+    for part, ns in found.items():
+        threads: tuple[ChainThread, ...] = tuple(
+            ChainThread(0, 0, each.name) if _is_process(each) and each.pid in short else each
+            for each in part.threads
+        )
+        added[replace(part, threads=threads)] += ns
     return added
 
 
-def _as_several(threads: tuple[ChainThread, ...]) -> tuple[ChainThread, ...]:
-    return (*threads[:-1], ChainThread(0, 0, threads[-1].name))
-
-
-def _ends_in_a_process(part: ChainPart) -> bool:
-    """Whether the last hop of several is a process's first thread."""
-    return len(part.threads) > 1 and 0 < part.threads[-1].pid == part.threads[-1].tid
+def _is_process(thread: ChainThread) -> bool:
+    """Whether it is a process's first thread."""
+    return 0 < thread.pid == thread.tid
 
 
 def _by_process(

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from kernel_delay.capture.chains._chain_records import ffi
 from kernel_delay.capture.program_names import (
     CHAIN_EVENTS,
+    CHAIN_PROGRAMS,
     FOLLOWED,
     STATES_OF_FOLLOWED,
     STOPS_OF_ALL,
     load_counter,
 )
 from kernel_delay.errors import KernelDelayError
+from kernel_delay.loader._records import ffi as session_ffi
+from kernel_delay.loader._records import lib
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.maps import Records
-from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.namespace import ProcessFinder
 from kernel_delay.loader.objects import refusal
 from kernel_delay.loader.programs import BpfObject
 
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
     from kernel_delay.loader._records import ControlPointer
-
-# Each that reports something of a thread that is followed, or of any.
-REPORTING = ("on_sched_switch", "on_sched_waking", STATES_OF_FOLLOWED, STOPS_OF_ALL)
 
 # Of a mebibyte each: who writes faster than they are read must not keep us from all else.
 MOST_BATCHES = 16
@@ -46,18 +46,22 @@ class ChainPrograms:
         self._closing = ExitStack()
         self._control = control
         self._tgids: dict[int, int] = {}
-        self._reporting = [bpf_object.program(name) for name in REPORTING]
+        self._reporting = [bpf_object.program(name) for name in CHAIN_PROGRAMS]
         self._states = bpf_object.program(STATES_OF_FOLLOWED)
-        self._followed = bpf_object.map(FOLLOWED).mmap(writable=True)
-        size = ffi.sizeof("struct chain_event")
-        self._records = Records(bpf_object.map(CHAIN_EVENTS), size)
-        self._closing.callback(self._records.close)
-        self._misses_before = self._misses()
-        try:
-            self._closing.callback(bpf_object.program(STOPS_OF_ALL).attach().close)
-        except BpfError as error:
-            self.close()
-            raise refusal(error) from error
+        with ExitStack() as failing:
+            failing.callback(self._closing.close)
+            self._finder = self._closing.enter_context(ProcessFinder())
+            try:
+                memory = bpf_object.map(FOLLOWED).mmap(writable=True)
+                size = ffi.sizeof("struct chain_event")
+                self._records = Records(bpf_object.map(CHAIN_EVENTS), size)
+                self._closing.callback(self._records.close)
+                self._misses_before = self._misses()
+                self._closing.callback(bpf_object.program(STOPS_OF_ALL).attach().close)
+            except BpfError as error:
+                raise refusal(error) from error
+            self._followed = session_ffi.from_buffer("uint64_t[]", memory)
+            failing.pop_all()
 
     def close(self) -> None:
         """Follow nobody any more."""
@@ -68,17 +72,34 @@ class ChainPrograms:
     def follow(self, pid: int) -> bool:
         """Report the threads of a process from now on; False where it is gone."""
         try:
-            tgid = find_process(pid).tgid
+            tgid = self._finder.find(pid).tgid
         except KernelDelayError:
             return False
-        self._followed[tgid // 8] |= 1 << tgid % 8
+        lib.mark_process(self._followed, tgid, True)
         self._tgids[pid] = tgid
         return True
+
+    def adopt(self, pid: int, tgid: int) -> None:
+        """Take over a process that the programs follow since it was forked.
+
+        Args:
+            pid: Its number, as the tool sees it.
+            tgid: The same in the initial PID namespace.
+        """
+        self._tgids[pid] = tgid
+
+    def follow_forks(self, *, are_followed: bool) -> None:
+        """Have whom a followed process forks followed too, from now on, or not."""
+        self._followed[lib.TARGET_WORDS] = not are_followed
 
     def forget(self, pid: int) -> None:
         """Report the threads of a process no more."""
         if tgid := self._tgids.pop(pid, 0):
-            self._followed[tgid // 8] &= ~(1 << tgid % 8)
+            self.leave(tgid)
+
+    def leave(self, tgid: int) -> None:
+        """The same of one that was not adopted."""
+        lib.mark_process(self._followed, tgid, False)
 
     def note_states(self) -> None:
         """Have what all followed threads do now reported as events."""

@@ -170,9 +170,8 @@ class Watch:
         from kernel_delay.capture.chains import Follower
 
         programs, pids = self._programs.chains(), (self._target.pid,)
-        follower = Follower(programs, pids, self._sources.unix_sockets, self._notify)
-        self._closing.callback(follower.close)
-        return follower
+        self._closing.callback(programs.close)
+        return Follower(programs, pids, self._sources.unix_sockets, self._notify)
 
     def _keep_events(self, plan: EventPlan | None) -> "EventsOfRounds | None":
         if plan is None:

@@ -1,0 +1,115 @@
+"""What of the programs follows threads: whom, since when, and nobody unless that is asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_delay.capture.plan import Plan, WindowPlan
+from kernel_delay.capture.program_names import CHAIN_MAPS, STATES_OF_FOLLOWED, STOPS_OF_ALL
+from kernel_delay.capture.program_options import ProgramOptions
+from kernel_delay.capture.programs import Programs
+from kernel_delay.host.target import children_of
+from kernel_delay.loader.objects import load_object, open_object
+from tests import commands
+from tests.workload import sleeping, wait_until
+
+pytestmark = pytest.mark.usefixtures("measurable")
+
+RUNS_SHELLS = """
+import subprocess
+while True:
+    subprocess.run(["sh", "-c", "sleep 0.03; :"])
+"""
+
+# The shell was there before anybody looked, and what it forks is not.
+ANSWERS_ITSELF = 'mkfifo "$0" && { while :; do sleep 0.03; echo; done >"$0" & exec cat "$0"; }'
+
+# Of all waits; a program may be kept from an event.
+LEAST_SHARE = 0.8
+
+WINDOWS = WindowPlan(sample_time_ns=500_000_000)
+
+
+def parts_of(pid: int, *within: str) -> list[dict[str, Any]]:
+    """The parts of the waits of its main thread, in a window that others were before."""
+    options = ("--sample-time", "0.5", "--sample-count", "2", "--chains", "--json")
+    done = commands.run("capture", "-p", pid, *options, within=within)
+    assert done.returncode == 0, done.stderr
+    sample = json.loads(done.stdout.splitlines()[-1])
+    (thread,) = (each for each in sample["threads"] if each["tid"] == pid)
+    assert sum(part["ns"] for part in thread["chain"]["parts"]) == thread["time"]["blocked_ns"]
+    found: list[dict[str, Any]] = thread["chain"]["parts"]
+    return found
+
+
+def shares(parts: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
+    """By the names of the threads that it waited for, of which it is known what they did."""
+    found: Counter[tuple[str, ...]] = Counter()
+    whole_ns = sum(part["ns"] for part in parts)
+    for part in parts:
+        if part["state"] != "unknown":
+            found[tuple(each["name"] for each in part["threads"])] += part["ns"] / whole_ns
+    return found
+
+
+def test_children_that_are_gone_soon_are_followed() -> None:
+    with subprocess.Popen([sys.executable, "-c", RUNS_SHELLS]) as process:
+        try:
+            parts = parts_of(process.pid)
+        finally:
+            process.kill()
+    found = shares(parts)
+    assert found.total() >= LEAST_SHARE
+    assert found["sh", "sleep"] > 0
+
+
+@contextmanager
+def in_a_namespace(fifo: Path) -> Iterator[int]:
+    """A process that is number 1 of a PID namespace: the number that it has out here."""
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    command = [*namespace, "sh", "-c", ANSWERS_ITSELF, str(fifo)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: any(map(children_of, children_of(process.pid))), "the shell")
+            (pid,) = children_of(process.pid)
+            yield pid
+        finally:
+            process.kill()
+
+
+def test_process_that_is_met_later_is_followed_in_a_pid_namespace(tmp_path: Path) -> None:
+    """By then the tool may load no programs any more."""
+    with in_a_namespace(tmp_path / "fifo") as pid:
+        found = shares(parts_of(1, "nsenter", f"--target={pid}", "--pid", "--mount"))
+    assert found["sh", "sleep"] >= LEAST_SHARE / 2
+    assert found.total() >= LEAST_SHARE
+
+
+def test_without_chains_nothing_of_it_is_loaded() -> None:
+    with open_object("capture", built_in=True) as bpf_object:
+        ProgramOptions(bpf_object, (os.getpid(),), Plan(WINDOWS), children=False)
+        load_object(bpf_object)
+        names = (STATES_OF_FOLLOWED, STOPS_OF_ALL)
+        assert not any(bpf_object.program(name).autoload for name in names)
+        assert all(bpf_object.map(name).fd < 0 for name in CHAIN_MAPS)
+
+
+def test_nobody_is_followed_any_more_after_the_end() -> None:
+    with sleeping() as process, Programs((process.pid,), Plan(WINDOWS, chains=True)) as programs:
+        chains = programs.chains()
+        chains.follow(process.pid)
+        chains.note_states()
+        assert process.pid in {event.process for event in chains.events()}
+        chains.close()
+        again = programs.chains()
+        again.note_states()
+        assert process.pid not in {event.process for event in again.events()}
+        again.close()
