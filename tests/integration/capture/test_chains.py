@@ -16,9 +16,9 @@ from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.program_names import CHAIN_MAPS, STATES_OF_FOLLOWED, STOPS_OF_ALL
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.capture.programs import Programs
-from kernel_delay.host.target import children_of
 from kernel_delay.loader.objects import load_object, open_object
 from tests import commands
+from tests.needs import needed
 from tests.workload import sleeping, wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
@@ -71,6 +71,12 @@ def test_children_that_are_gone_soon_are_followed() -> None:
     assert found["sh", "sleep"] > 0
 
 
+def forked_by(pid: int) -> list[int]:
+    """Its children, also where /proc does not list them (CONFIG_PROC_CHILDREN)."""
+    command = [needed("ps"), "-o", "pid=", "--ppid", str(pid)]
+    return list(map(int, subprocess.run(command, stdout=subprocess.PIPE).stdout.split()))
+
+
 @contextmanager
 def in_a_namespace(fifo: Path) -> Iterator[int]:
     """A process that is number 1 of a PID namespace: the number that it has out here."""
@@ -78,8 +84,8 @@ def in_a_namespace(fifo: Path) -> Iterator[int]:
     command = [*namespace, "sh", "-c", ANSWERS_ITSELF, str(fifo)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: any(map(children_of, children_of(process.pid))), "the shell")
-            (pid,) = children_of(process.pid)
+            wait_until(lambda: any(map(forked_by, forked_by(process.pid))), "the shell")
+            (pid,) = forked_by(process.pid)
             yield pid
         finally:
             process.kill()
