@@ -19,7 +19,8 @@ from kernel_delay.capture.chains.states import (
     ThreadStates,
 )
 from kernel_delay.loader._records import lib as session
-from kernel_delay.model import ChainPart, ChainState, ChainThread
+from kernel_delay.model import ChainPart, ChainState, ChainThread, SleepReason
+from tests.system_calls import syscall_number
 
 ON_PIPE = Place("pipe", 0, 5, 77)
 ON_DISK = Place("disk", 295, 6, 78, 9)
@@ -218,6 +219,34 @@ def test_processes_of_a_name_that_are_gone_are_one_part() -> None:
     (gone, living) = exact_parts(found, 400, lambda pid: pid != 99)
     assert (gone.threads, gone.ns, gone.state) == (several, 390, "running")
     assert living.threads == (server, ChainThread(99, 99, "sh"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "asked", "is_end", "kind"),
+    [
+        ("child", 0xFFFFFFFF, True, "thread"),
+        ("child", 9, True, "thread"),
+        ("child", 8, True, "unknown"),
+        ("child", 9, False, "unknown"),
+        ("poll", 9, True, "unknown"),
+    ],
+)
+def test_child_that_tells_its_end_by_a_signal_ends_the_wait_for_it(
+    reason: SleepReason, asked: int, is_end: bool, kind: str
+) -> None:
+    """As of a shell, which has a handler of SIGCHLD. Of a poll the signal ends that alone."""
+    states = followed()
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
+    event.switches = states.switches + 1
+    wait4 = syscall_number("wait4")
+    assert wait4 is not None
+    states.note(event, Place(reason, wait4, asked))
+    event.now_ns, event.kind, event.state = 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    event.waker = event.waker_process = 9
+    event.is_end = is_end
+    states.note(event, None)
+    assert states.done[-1].waker_kind == kind
 
 
 def test_short_processes_are_one_hop_anywhere_in_a_chain() -> None:

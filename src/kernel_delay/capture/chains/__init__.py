@@ -21,7 +21,7 @@ from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
-from kernel_delay.capture.chains.slices import Was
+from kernel_delay.capture.chains.slices import SlicesOf, Was
 from kernel_delay.capture.chains.states import ThreadStates
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
@@ -174,7 +174,7 @@ class Follower:
         What was before the end of the window is forgotten.
         """
         self.look()
-        slices = _Slices(partial(self._slices, start_ns, stop_ns))
+        slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
         for process, thread in threads:
             yield process, self._with_chain(thread, slices, start_ns, stop_ns)
         self.forget(stop_ns)
@@ -183,7 +183,7 @@ class Follower:
         """Return the thread with its chain within a round that is over. Nothing is forgotten."""
         self.look()
         self._names.renew()
-        slices = _Slices(partial(self._slices, start_ns, stop_ns))
+        slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
         return self._with_chain(thread, slices, start_ns, stop_ns)
 
     def _slices(self, start_ns: int, stop_ns: int, tid: int) -> list[StateSlice]:
@@ -195,7 +195,7 @@ class Follower:
         first = bisect_right(found, start_ns, key=_ended_ns)
         return self._peers.judged(states, found[first:], self._states)
 
-    def _with_chain(self, thread: Thread, slices: "_Slices", start_ns: int, stop_ns: int) -> Thread:
+    def _with_chain(self, thread: Thread, slices: SlicesOf, start_ns: int, stop_ns: int) -> Thread:
         blocked_ns = thread.time.blocked_ns if thread.time is not None else 0
         if not blocked_ns or thread.threads != 1:
             return thread
@@ -362,25 +362,6 @@ class Follower:
             self._others[pid] = count
             self._used_ns[pid] = self._looked_ns
             self._unseen.append(pid)
-
-
-class _Slices(Mapping[int, Sequence[StateSlice]]):
-    """Those of each thread, made when they are asked for: most threads are in no chain."""
-
-    def __init__(self, make: Callable[[int], Sequence[StateSlice]]) -> None:
-        self._make = make
-        self._made: dict[int, Sequence[StateSlice]] = {}
-
-    def __getitem__(self, tid: int) -> Sequence[StateSlice]:
-        if tid not in self._made:
-            self._made[tid] = self._make(tid)
-        return self._made[tid]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
 
 
 def _ended_ns(was: Was) -> int:

@@ -29,6 +29,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     device: int
     switches: int
     tgid: int
+    is_end: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):

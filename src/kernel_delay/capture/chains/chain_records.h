@@ -42,6 +42,7 @@ struct chain_event {
 	__u32 device; /* of the descriptor's file system, as the kernel has it; 0: not known */
 	__u32 switches; /* that the thread left a CPU so far: a gap shows lost events */
 	__u32 tgid; /* its process, as the initial PID namespace numbers it */
+	__u32 is_end; /* 1: the waker ends, and is a child of the process that it wakes */
 };
 
 #endif

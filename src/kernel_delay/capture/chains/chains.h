@@ -72,6 +72,7 @@ static __always_inline struct chain_event *begin_chain_event(struct task_struct 
 	event->descriptor = 0;
 	event->inode = 0;
 	event->device = 0;
+	event->is_end = 0;
 	event->frames[0] = 0;
 	BPF_CORE_READ_INTO(&event->comm, task, comm);
 	return event;
@@ -187,13 +188,13 @@ static __always_inline void follow_forked(struct task_struct *task)
 }
 
 /*
- * Does a signal of @current's wake @task, and not what it waits for? With a handler of SIGCHLD a
- * child's end ends its parent's wait for it by that (kernel/exit.c:exit_notify(), 5.14 to 6.18).
+ * Does @current end, a child of @task's? That wakes its parent by a signal if SIGCHLD has a handler
+ * (kernel/exit.c:exit_notify(), 5.14 to 6.18).
  */
-static __always_inline bool is_signalled(struct task_struct *task, struct task_struct *current)
+static __always_inline bool ends_child(struct task_struct *current, const struct task_struct *task)
 {
-	return has_signal(task) && !(current->flags & PF_EXITING &&
-				     BPF_CORE_READ(current, real_parent, tgid) == task->tgid);
+	return current->flags & PF_EXITING &&
+	       BPF_CORE_READ(current, real_parent, tgid) == task->tgid;
 }
 
 /* @task is about to be woken. */
@@ -213,7 +214,8 @@ static __always_inline void report_waking(struct task_struct *task)
 	}
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
-	event->waker_kind = waker_kind(is_signalled(task, current), current);
+	event->waker_kind = waker_kind(has_signal(task), current);
+	event->is_end = ends_child(current, task);
 	note_other_task(event, current);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }

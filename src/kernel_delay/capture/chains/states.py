@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.slices import Place, Was, merged
+from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainState, SleepReason, WakerKind
 
@@ -37,6 +38,9 @@ WAKERS: dict[int, WakerKind] = {
 
 # What no file's other end says: polls of several files, and what a process has or serves.
 LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse", "child"))
+
+# What wait4(2) has above is a negative number: any child, or any of a group.
+LAST_PID = (1 << 31) - 1
 
 # So long after the event that says so a thread has left its CPU, even a virtual one that halts.
 LEAVES_NS = 10_000_000
@@ -149,7 +153,7 @@ class ThreadStates:
                 return
             if self._has_lost(event):
                 self._since_ns = event.now_ns
-            kind = WAKERS.get(event.waker_kind, "unknown")
+            kind = "thread" if self._is_end(event) else WAKERS.get(event.waker_kind, "unknown")
             self._end(event.now_ns, event.waker, event.waker_process, kind)
         elif self._has_lost(event):
             self._since_ns = event.now_ns
@@ -164,6 +168,14 @@ class ThreadStates:
         self._taker = event.waker if goes_on else 0
         self._first_taker = event.waker if goes_on else event.running
         self._has_ended = event.state == session.STATE_NOT_ALIVE
+
+    def _is_end(self, event: "ChainEvent") -> bool:
+        """Whether a child that it waits for, or any, ends its wait, also by a signal."""
+        place = self._place
+        if not event.is_end or place is None or place.reason != "child":
+            return False
+        asked = place.fd if place.syscall >= 0 and syscall_name(place.syscall) == "wait4" else 0
+        return not 0 < asked <= LAST_PID or asked == event.waker_process
 
     def _has_lost(self, event: "ChainEvent") -> bool:
         """Whether there were others since the last event.
