@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS
-from kernel_delay.capture import chains as module
 from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
 from kernel_delay.capture.chains._chain_records import ffi, lib
+from kernel_delay.capture.chains.followed import MOST_FORKED
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import Siblings
 from kernel_delay.capture.sleep_files import FileKey
@@ -189,7 +189,7 @@ def test_children_of_a_storm_of_forks_are_not_all_followed(
     client, server = (each.pid for each in sleepers)
     programs = Programs(client)
     follower = Follower(programs, (client,), UnixSockets())
-    for n in range(module.MOST_FORKED - 1):
+    for n in range(MOST_FORKED - 1):
         forked(programs, 2**22 + n, client, 100 + n)
     follower.look()
     assert programs.follows_forks
@@ -222,6 +222,71 @@ def test_child_of_a_process_that_is_not_followed_is_left(
     forked(programs, 2**21, child, 100)
     follower.look()
     assert programs.followed == set(parents)
+
+
+def test_what_is_left_of_a_process_that_was_forgotten_is_passed_over(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    follower = Follower(programs, (client,), UnixSockets())
+    woken(programs, client, server)
+    follower.look()
+    goes_to_sleep(programs, server, server, 10)
+    now_ns = session.monotonic_ns()
+    list(follower.chains((), now_ns, now_ns + 2 * UNUSED_NS))
+    assert programs.followed == {client}
+    goes_to_sleep(programs, server, server, 20)
+    follower.look()
+    assert {states.process for states in follower.states()} == {client}
+
+
+def test_thread_whose_end_was_missed_is_forgotten(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, _ = (each.pid for each in sleepers)
+    programs = Programs(client)
+    follower = Follower(programs, (client,), UnixSockets())
+    for tid in (client, 2**22):
+        goes_to_sleep(programs, client, tid, 10)
+    follower.look()
+    assert {states.tid for states in follower.states()} == {client, 2**22}
+    list(follower.chains((), 100, 200))
+    assert {states.tid for states in follower.states()} == {client}
+
+
+def test_number_of_a_process_that_has_ended_may_be_that_of_a_child(
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    client, server = (each.pid for each in sleepers)
+    programs = Programs(client)
+    follower = Follower(programs, (client,), UnixSockets())
+    for tid in (server, server + 1):
+        forked(programs, server, client, 10)
+        goes_to_sleep(programs, server, tid, 20)
+    follower.look()
+    found = {(states.tid, states.name) for states in follower.states() if states.process == server}
+    assert found == {(server, "sh"), (server + 1, "")}
+
+
+def test_file_that_a_child_sleeps_on_for_long_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """Of most it does not matter: they are gone soon."""
+    client, child = (each.pid for each in sleepers)
+    programs = sleeping_for(monkeypatch, client, "pipe")
+    asked = list[int]()
+    monkeypatch.setattr(peers.Peers, "note_place", lambda self, pid, tid, place: asked.append(pid))
+    follower = Follower(programs, (client,), UnixSockets())
+    forked(programs, child, client, 10)
+    goes_to_sleep(programs, child, child, session.monotonic_ns() + UNUSED_NS)
+    follower.look()
+    assert not asked
+    forked(programs, child, client, 10)
+    goes_to_sleep(programs, child, child, 20)
+    follower.look()
+    assert asked == [child]
 
 
 def test_measured_child_is_followed_as_such(

@@ -222,29 +222,33 @@ def test_processes_of_a_name_that_are_gone_are_one_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "asked", "is_end", "kind"),
+    ("reason", "call", "asked", "ended", "kind"),
     [
-        ("child", 0xFFFFFFFF, True, "thread"),
-        ("child", 9, True, "thread"),
-        ("child", 8, True, "unknown"),
-        ("child", 9, False, "unknown"),
-        ("poll", 9, True, "unknown"),
+        ("child", "wait4", 0xFFFFFFFF, 3, "thread"),
+        # As the thread numbers it, which may be in a PID namespace of its own.
+        ("child", "wait4", 3, 3, "thread"),
+        ("child", "wait4", 9, 3, "unknown"),
+        ("child", "wait4", 9, 0, "unknown"),
+        ("child", "waitid", 0, 3, "thread"),
+        # P_PID: of which child is not known.
+        ("child", "waitid", 1, 3, "unknown"),
+        ("poll", "poll", 3, 3, "unknown"),
     ],
 )
 def test_child_that_tells_its_end_by_a_signal_ends_the_wait_for_it(
-    reason: SleepReason, asked: int, is_end: bool, kind: str
+    reason: SleepReason, call: str, asked: int, ended: int, kind: str
 ) -> None:
     """As of a shell, which has a handler of SIGCHLD. Of a poll the signal ends that alone."""
     states = followed()
     event = ffi.new("struct chain_event *")
     event.now_ns, event.kind, event.state = 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
     event.switches = states.switches + 1
-    wait4 = syscall_number("wait4")
-    assert wait4 is not None
-    states.note(event, Place(reason, wait4, asked))
+    number = syscall_number(call)
+    assert number is not None
+    states.note(event, Place(reason, number, asked))
     event.now_ns, event.kind, event.state = 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
     event.waker = event.waker_process = 9
-    event.is_end = is_end
+    event.ended_child = ended
     states.note(event, None)
     assert states.done[-1].waker_kind == kind
 

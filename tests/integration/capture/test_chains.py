@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.program_names import CHAIN_MAPS, STATES_OF_FOLLOWED, STOPS_OF_ALL
 from kernel_delay.capture.program_options import ProgramOptions
@@ -19,7 +20,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.loader.objects import load_object, open_object
 from tests import commands
 from tests.needs import needed
-from tests.workload import sleeping, wait_until
+from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
 
@@ -60,13 +61,17 @@ def shares(parts: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
     return found
 
 
-def test_children_that_are_gone_soon_are_followed() -> None:
+@pytest.fixture
+def forking() -> Iterator[int]:
+    """A process that runs shells, one after the other."""
     with subprocess.Popen([sys.executable, "-c", RUNS_SHELLS]) as process:
-        try:
-            parts = parts_of(process.pid)
-        finally:
-            process.kill()
-    found = shares(parts)
+        wait_until(lambda: bool(forked_by(process.pid)), "the first shell")
+        yield process.pid
+        process.kill()
+
+
+def test_children_that_are_gone_soon_are_followed(forking: int) -> None:
+    found = shares(parts_of(forking))
     assert found.total() >= LEAST_SHARE
     assert found["sh", "sleep"] > 0
 
@@ -108,14 +113,38 @@ def test_without_chains_nothing_of_it_is_loaded() -> None:
         assert all(bpf_object.map(name).fd < 0 for name in CHAIN_MAPS)
 
 
-def test_nobody_is_followed_any_more_after_the_end() -> None:
-    with sleeping() as process, Programs((process.pid,), Plan(WINDOWS, chains=True)) as programs:
+def test_nobody_is_followed_any_more_after_the_end(forking: int) -> None:
+    """Nor whom they forked just before."""
+    with Programs((forking,), Plan(WINDOWS, chains=True)) as programs:
         chains = programs.chains()
-        chains.follow(process.pid)
-        chains.note_states()
-        assert process.pid in {event.process for event in chains.events()}
+        chains.follow(forking)
+        kinds = set[int]()
+
+        def are_all_reported() -> bool:
+            kinds.update(event.kind for event in chains.events())
+            return kinds >= {lib.CHAIN_FORKED, lib.CHAIN_LEFT_CPU}
+
+        wait_until(are_all_reported, "a fork")
         chains.close()
         again = programs.chains()
         again.note_states()
-        assert process.pid not in {event.process for event in again.events()}
+        assert {event.kind for event in again.events()} <= {lib.CHAIN_SIGNALLED}
         again.close()
+
+
+def test_forks_are_followed_unless_there_are_too_many(forking: int) -> None:
+    with Programs((forking,), Plan(WINDOWS, chains=True)) as programs:
+        chains = programs.chains()
+        chains.follow_forks(are_followed=False)
+        chains.follow(forking)
+        seen = set[tuple[int, int]]()
+
+        def is_seen(kind: int) -> bool:
+            seen.update((event.kind, event.process) for event in chains.events())
+            return kind in {each for each, _ in seen}
+
+        wait_until(lambda: is_seen(lib.CHAIN_WOKEN), "the end of a wait")
+        assert {process for kind, process in seen if kind != lib.CHAIN_SIGNALLED} == {forking}
+        chains.follow_forks(are_followed=True)
+        wait_until(lambda: is_seen(lib.CHAIN_FORKED), "a fork")
+        chains.close()

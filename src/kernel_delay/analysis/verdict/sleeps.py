@@ -245,7 +245,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         advice = _CHAINS
     if advice is None and slept and all(map(_opens_fifo, slept)):
         advice = _OPEN_FIFO
-    if file is None and wait.reason == "socket_receive" and advice is None:
+    if file is None and wait.reason in ("socket_receive", "child") and advice is None:
         advice = look_for_whom(sample, thread)
     is_wanted = asked is not None or (file is not None and file.is_held)
     is_wanted = is_wanted or (wait.remark and 2 * handing_over_ns(slept) >= case.lost_ns)

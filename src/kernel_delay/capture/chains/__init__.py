@@ -4,7 +4,6 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.analysis.chain_roots import Root, StateSlice, roots
 from kernel_delay.capture.chains._chain_records import lib
+from kernel_delay.capture.chains.followed import Followed, threads_of
 from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
 from kernel_delay.capture.chains.names import Names, name_in
 from kernel_delay.capture.chains.parts import exact_parts
@@ -41,12 +41,6 @@ from kernel_delay.model import (
 if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
 
-# What is followed besides the measured processes.
-MOST_THREADS = 256
-
-# Of those that followed processes fork, which count apart: so many in a window.
-MOST_FORKED = 1024
-
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
 
@@ -67,27 +61,19 @@ class Follower:
         """
         self._places = Places()
         self._states: dict[int, ThreadStates] = {}
-        self._hops = dict.fromkeys(pids, 0)
-        self._peers = Peers(self._hops, unix_sockets, notify)
+        self._followed = Followed(programs, pids)
+        self._peers = Peers(self._followed.hops, unix_sockets, notify)
         self._names = Names()
         self._held_by = HeldBy()
         self._siblings = Siblings()
         # Processes that were asleep when they began to be followed.
         self._slept: set[int] = set()
-        # Children of measured processes, which are measured too.
-        self._children: set[int] = set()
-        # Of the processes that are followed besides: their threads, and when one was in a chain.
-        self._others: dict[int, int] = {}
-        self._forked = 0
-        self._used_ns: dict[int, int] = {}
         self._missed = 0
         self._looked_ns = 0
-        self._is_bounded = False
         self._programs = programs
         self._unseen = list(pids)
         for pid in pids:
             self._held_by.begin(pid)
-            self._programs.follow(pid)
         self.look()
 
     def close(self) -> None:
@@ -101,16 +87,9 @@ class Follower:
             pids: All that are measured; who is followed already stays so.
         """
         for pid in pids:
-            if self._hops.get(pid) == 0:
-                continue
-            if pid not in self._hops:
-                if not self._programs.follow(pid):
-                    continue
+            if self._followed.follow_child(pid):
                 self._held_by.begin(pid)
                 self._unseen.append(pid)
-            self._hops[pid] = 0
-            self._others.pop(pid, None)
-            self._children.add(pid)
 
     def look(self) -> None:
         """Take the events that there are, and follow whoever is waited for by now."""
@@ -126,7 +105,7 @@ class Follower:
         if missed != self._missed:
             # The last event of a thread may be among the lost ones: what does each do now?
             self._missed = missed
-            self._unseen = list(self._hops)
+            self._unseen = list(self._followed.hops)
         while True:
             if self._unseen:
                 self._programs.note_states()
@@ -136,12 +115,17 @@ class Follower:
             self._unseen = []
             self._peers.judge_waits(self._states, self._looked_ns)
             for pid, hops in self._peers.waited_for():
-                self._follow(pid, hops)
+                if self._followed.follow(pid, hops, self._looked_ns):
+                    self._held_by.begin(pid)
+                    self._unseen.append(pid)
             if not self._unseen:
                 break
         for states in self._states.values():
             if states.state in ("stopped", "frozen"):
                 self._held_by.look(states.process, states.state)
+            # Most children end before it matters who has the other end.
+            if self._followed.is_forked(states.process) and states.lasts_since(before_ns):
+                self._note_place(states)
         self._siblings.look(self._ends(), self._looked_ns)
 
     def _ends(self) -> set[int]:
@@ -149,7 +133,8 @@ class Follower:
         found = set()
         for states in self._states.values():
             pid = states.process
-            if pid not in self._others or not states.sleeps_for_others:
+            # Of what was forked others are there often.
+            if not self._followed.is_other(pid) or not states.sleeps_for_others:
                 continue
             # Whoever slept when it began to be followed may have slept as long.
             if pid in self._slept or states.lasts_since(self._looked_ns - LASTS_NS):
@@ -165,6 +150,10 @@ class Follower:
     def files(self) -> Mapping[FileKey, SleepFile]:
         """What threads were seen to sleep on since the last window, also what is closed by now."""
         return self._peers.files
+
+    def states(self) -> Iterable[ThreadStates]:
+        """Return what the threads did that are followed, or were."""
+        return self._states.values()
 
     def chains(
         self, threads: Iterable[ThreadOf], start_ns: int, stop_ns: int
@@ -201,19 +190,28 @@ class Follower:
             return thread
         found = roots(thread.tid, slices, start_ns, stop_ns)
         parts = exact_parts(self._parts(found), blocked_ns, cache(_has_ended))
-        self._used_ns.update((each.pid, stop_ns) for part in parts for each in part.threads)
+        self._followed.use({each.pid for part in parts for each in part.threads}, stop_ns)
         held = tuple(self._held(parts, start_ns, stop_ns))
-        return replace(thread, chain=WaitChain(blocked_ns, parts, self._is_bounded, held))
+        is_bounded = self._followed.bounded_ns >= start_ns
+        return replace(thread, chain=WaitChain(blocked_ns, parts, is_bounded, held))
 
     def forget(self, before_ns: int, unused_ns: int = UNUSED_NS) -> None:
         """Keep nothing that was over by then, and nobody who was in no chain for so long."""
+        # Who was forked by one that has ended is to be known as that.
+        self._take_events()
         for states in self._states.values():
             states.drop(before_ns)
-        self._states = {tid: each for tid, each in self._states.items() if not each.is_over}
+        self._states = {
+            tid: each
+            for tid, each in self._states.items()
+            if not each.is_over and (each.done or not each.lasts_since(before_ns) or _lives(each))
+        }
         self._held_by.forget()
         self._siblings.forget()
-        self._names.renew()
-        self._forget_unused(before_ns, unused_ns)
+        self._names.forget()
+        # What those that have ended did is kept as long as it may be of a chain.
+        did = {each.process for each in self._states.values() if each.done}
+        self._drop(self._followed.forget_unused(before_ns, unused_ns, did))
         self._peers.forget_window(self._states)
 
     def _held(
@@ -228,31 +226,14 @@ class Follower:
         )
         return islice(found, MOST_HELD)
 
-    def _forget_unused(self, now_ns: int, unused_ns: int) -> None:
-        """Follow nobody any more who has ended, or was in no chain for long.
-
-        What those that have ended did is kept as long as it may be of a chain.
-        """
-        did = {each.process for each in self._states.values() if each.done}
-        unused = {pid for pid in self._others if now_ns - self._used_ns[pid] > unused_ns}
-        unused |= {pid for pid in self._others if pid not in did and not _threads_of(pid)}
-        unused |= {pid for pid in self._children if pid not in did and not _threads_of(pid)}
-        self._children -= unused
-        for pid in unused:
-            self._programs.forget(pid)
+    def _drop(self, pids: set[int]) -> None:
+        """Keep nothing of processes that are not followed any more."""
+        if not pids:
+            return
+        for pid in pids:
             self._held_by.end(pid)
-            self._others.pop(pid, None)
-            del self._hops[pid]
-        if unused:
-            self._states = {
-                tid: each for tid, each in self._states.items() if each.process not in unused
-            }
-            self._peers.forget(unused)
-        self._used_ns = {pid: self._used_ns[pid] for pid in self._others}
-        # There may be room by the next window.
-        self._is_bounded = False
-        self._forked = 0
-        self._programs.follow_forks(are_followed=True)
+        self._states = {tid: each for tid, each in self._states.items() if each.process not in pids}
+        self._peers.forget(pids)
 
     def _parts(self, found: Mapping[Root, int]) -> Counter[ChainPart]:
         """Return the parts of these roots: one names what had most of a state, another the rest."""
@@ -300,10 +281,16 @@ class Follower:
             if event.kind == lib.CHAIN_SIGNALLED:
                 self._held_by.signalled(event.process, self._names.waker(event.waker))
                 continue
-            if event.kind == lib.CHAIN_FORKED and not self._adopt(event):
+            if event.kind == lib.CHAIN_FORKED:
+                self._adopt(event)
+            # Of who is not followed any more there may be some still.
+            if event.process not in self._followed.hops:
                 continue
+            is_forked = self._followed.is_forked(event.process)
             if event.tid not in self._states:
                 self._states[event.tid] = ThreadStates(event.tid, event.process, name_in(event))
+                if is_forked:
+                    self._followed.count_forked()
             states = self._states[event.tid]
             place = None
             if event.kind == lib.CHAIN_LEFT_CPU:
@@ -311,7 +298,8 @@ class Follower:
                 states.name = name_in(event)
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
                 place = self._places.of(event)
-                self._peers.note_place(event.process, event.tid, place)
+                if not is_forked:
+                    self._peers.note_place(event.process, event.tid, place)
             elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
                 self._peers.note_peer(event.process, event.waker_process)
                 if event.waker in self._states:
@@ -319,29 +307,24 @@ class Follower:
             states.note(event, place)
         self._looked_ns = session.monotonic_ns()
 
-    def _adopt(self, event: "ChainEvent") -> bool:
-        """Note that a process is followed since it was forked; False: it is not to be."""
+    def _adopt(self, event: "ChainEvent") -> None:
+        """Note that a process is followed since it was forked, if it is to be."""
         pid, parent = event.process, event.waker_process
-        # The number may have been another's.
-        self._states.pop(event.tid, None)
-        hops = self._hops.get(parent, MOST_HOPS) + 1
-        if hops > MOST_HOPS:
-            self._programs.leave(event.tgid)
-            return False
-        self._programs.adopt(pid, event.tgid)
-        self._hops[pid] = hops
-        self._held_by.begin_as(pid, parent)
-        self._others[pid] = 0
-        self._used_ns[pid] = event.now_ns
-        self._forked += 1
-        if self._forked == MOST_FORKED:
-            self._is_bounded = True
-            self._programs.follow_forks(are_followed=False)
-        return True
+        if pid in self._followed.hops:
+            # The number was another's.
+            self._followed.drop((pid,))
+            self._drop({pid})
+        if self._followed.adopt(pid, event.tgid, parent, event.now_ns):
+            self._held_by.begin_as(pid, parent)
+
+    def _note_place(self, states: ThreadStates) -> None:
+        """Note where a thread sleeps that was forked, if it does so for others."""
+        if states.place is not None and states.sleeps_for_others:
+            self._peers.note_place(states.process, states.tid, states.place)
 
     def _look_at(self, pid: int) -> None:
         """Note where the threads of a process sleep that was not followed until now."""
-        for tid in _threads_of(pid):
+        for tid in threads_of(pid):
             states = self._states.get(tid)
             if states is not None and states.sleeps_somewhere:
                 place = self._places.now(pid, tid)
@@ -349,39 +332,15 @@ class Follower:
                 self._slept.add(pid)
                 self._peers.note_place(pid, tid, place)
 
-    def _follow(self, pid: int, hops: int) -> None:
-        if pid in self._hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
-            return
-        count = len(_threads_of(pid))
-        if hops > MOST_HOPS or sum(self._others.values()) + count > MOST_THREADS:
-            self._is_bounded = True
-            return
-        self._hops[pid] = hops
-        self._held_by.begin(pid)
-        if self._programs.follow(pid):
-            self._others[pid] = count
-            self._used_ns[pid] = self._looked_ns
-            self._unseen.append(pid)
-
 
 def _ended_ns(was: Was) -> int:
     return was.until_ns
 
 
-def _threads_of(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [int(name) for name in os.listdir(PROC / str(pid) / "task")]
-    return []
-
-
 def _has_ended(pid: int) -> bool:
-    return not _threads_of(pid)
+    return not threads_of(pid)
 
 
-def _is_of_kernel(pid: int) -> bool:
-    """Whether it is a thread of the kernel's, which has no program."""
-    try:
-        os.readlink(PROC / str(pid) / "exe")
-    except OSError:
-        return True
-    return False
+def _lives(states: ThreadStates) -> bool:
+    """Whether a thread is there; its end may have been missed."""
+    return os.path.exists(f"{PROC}/{states.process}/task/{states.tid}")

@@ -29,7 +29,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     device: int
     switches: int
     tgid: int
-    is_end: int
+    ended_child: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):

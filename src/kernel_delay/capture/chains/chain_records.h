@@ -42,7 +42,8 @@ struct chain_event {
 	__u32 device; /* of the descriptor's file system, as the kernel has it; 0: not known */
 	__u32 switches; /* that the thread left a CPU so far: a gap shows lost events */
 	__u32 tgid; /* its process, as the initial PID namespace numbers it */
-	__u32 is_end; /* 1: the waker ends, and is a child of the process that it wakes */
+	__u32 ended_child; /* the waker's process as the woken thread numbers it, if it is a child
+			      that ends; or 0 */
 };
 
 #endif

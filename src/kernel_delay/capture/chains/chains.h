@@ -72,7 +72,7 @@ static __always_inline struct chain_event *begin_chain_event(struct task_struct 
 	event->descriptor = 0;
 	event->inode = 0;
 	event->device = 0;
-	event->is_end = 0;
+	event->ended_child = 0;
 	event->frames[0] = 0;
 	BPF_CORE_READ_INTO(&event->comm, task, comm);
 	return event;
@@ -183,18 +183,21 @@ static __always_inline void follow_forked(struct task_struct *task)
 	}
 	event->state = STATE_READY_WOKEN;
 	note_other_task(event, current);
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	/* Before user space, which may not want it, has the event. */
 	__sync_fetch_and_or(word, bit);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
 /*
- * Does @current end, a child of @task's? That wakes its parent by a signal if SIGCHLD has a handler
- * (kernel/exit.c:exit_notify(), 5.14 to 6.18).
+ * The number that @task knows @current by, a child of its process, if that ends; or 0. The end
+ * wakes by a signal if SIGCHLD has a handler (kernel/exit.c:exit_notify(), 5.14 to 6.18).
  */
-static __always_inline bool ends_child(struct task_struct *current, const struct task_struct *task)
+static __always_inline __u32 ended_child(struct task_struct *current, struct task_struct *task)
 {
-	return current->flags & PF_EXITING &&
-	       BPF_CORE_READ(current, real_parent, tgid) == task->tgid;
+	if (!(current->flags & PF_EXITING) ||
+	    BPF_CORE_READ(current, real_parent, tgid) != task->tgid)
+		return 0;
+	return task_id(current, BPF_CORE_READ(task, thread_pid, level));
 }
 
 /* @task is about to be woken. */
@@ -215,7 +218,7 @@ static __always_inline void report_waking(struct task_struct *task)
 	event->state =
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);
-	event->is_end = ends_child(current, task);
+	event->ended_child = ended_child(current, task);
 	note_other_task(event, current);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }

@@ -38,6 +38,7 @@ class HeldBy:
 
     def begin_as(self, pid: int, parent: int) -> None:
         """Note the same of a process that is new, of its parent."""
+        self.end(pid)
         self._levels[pid] = self._levels.get(parent, ())
 
     def look(self, pid: int, state: ChainState) -> None:
@@ -70,7 +71,11 @@ class HeldBy:
         hierarchy = read_hierarchy(pid)
         limits = [level for level in hierarchy.levels if level.quota_ns] if hierarchy else []
         before = {level.path: level.throttled_ns for level in self._levels.get(pid, ())}
-        gained = [(level.throttled_ns - before.get(level.path, 0), level.path) for level in limits]
+        # One that a child was moved to is not known of before.
+        gained = [
+            (level.throttled_ns - before.get(level.path, level.throttled_ns), level.path)
+            for level in limits
+        ]
         return max(gained)[1] if gained else None
 
     def freezers(self, pid: int, state: ChainState) -> tuple[str, ...]:

@@ -53,6 +53,10 @@ class Names:
     def renew(self) -> None:
         """Read /proc again from now on."""
         self._processes.clear()
+
+    def forget(self) -> None:
+        """Read /proc again, and forget threads if there are many."""
+        self.renew()
         if len(self._wakers) > MOST_WAKERS:
             self._wakers.clear()
 

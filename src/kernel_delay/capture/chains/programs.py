@@ -13,6 +13,7 @@ from kernel_delay.capture.program_names import (
     STOPS_OF_ALL,
     load_counter,
 )
+from kernel_delay.capture.windows import wait_for_programs
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.loader._records import ffi as session_ffi
 from kernel_delay.loader._records import lib
@@ -60,13 +61,16 @@ class ChainPrograms:
                 self._closing.callback(bpf_object.program(STOPS_OF_ALL).attach().close)
             except BpfError as error:
                 raise refusal(error) from error
+            self._memory = memory
             self._followed = session_ffi.from_buffer("uint64_t[]", memory)
+            self.follow_forks(are_followed=True)
             failing.pop_all()
 
     def close(self) -> None:
-        """Follow nobody any more."""
-        for pid in list(self._tgids):
-            self.forget(pid)
+        """Follow nobody any more, nor whom programs that run now find forked."""
+        self.follow_forks(are_followed=False)
+        wait_for_programs()
+        self._memory[: lib.TARGET_WORDS * 8] = bytes(lib.TARGET_WORDS * 8)
         self._closing.close()
 
     def follow(self, pid: int) -> bool:

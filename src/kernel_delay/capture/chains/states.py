@@ -39,6 +39,9 @@ WAKERS: dict[int, WakerKind] = {
 # What no file's other end says: polls of several files, and what a process has or serves.
 LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse", "child"))
 
+# include/uapi/linux/wait.h
+P_ALL = 0
+
 # What wait4(2) has above is a negative number: any child, or any of a group.
 LAST_PID = (1 << 31) - 1
 
@@ -102,6 +105,11 @@ class ThreadStates:
     def lasts_since(self, before_ns: int) -> bool:
         """Whether it does what it does since before that."""
         return self._since_ns < before_ns
+
+    @property
+    def place(self) -> Place | None:
+        """Where it sleeps, as far as that is known."""
+        return self._place
 
     @property
     def state(self) -> ChainState:
@@ -172,10 +180,13 @@ class ThreadStates:
     def _is_end(self, event: "ChainEvent") -> bool:
         """Whether a child that it waits for, or any, ends its wait, also by a signal."""
         place = self._place
-        if not event.is_end or place is None or place.reason != "child":
+        if not event.ended_child or place is None or place.reason != "child" or place.syscall < 0:
             return False
-        asked = place.fd if place.syscall >= 0 and syscall_name(place.syscall) == "wait4" else 0
-        return not 0 < asked <= LAST_PID or asked == event.waker_process
+        name = syscall_name(place.syscall)
+        if name == "wait4":
+            return not 0 < place.fd <= LAST_PID or place.fd == event.ended_child
+        # Which child waitid(2) asks for is its second argument.
+        return name == "waitid" and place.fd == P_ALL
 
     def _has_lost(self, event: "ChainEvent") -> bool:
         """Whether there were others since the last event.
