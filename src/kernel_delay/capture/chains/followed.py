@@ -58,7 +58,7 @@ class Followed:
         """Follow a process that is waited for; return whether that is new."""
         if pid in self.hops or not pid or pid == os.getpid() or _is_of_kernel(pid):
             return False
-        count = len(threads_of(pid))
+        count = max(1, len(threads_of(pid)))
         if hops > MOST_HOPS or sum(self._others.values()) + count > MOST_THREADS:
             self.bounded_ns = session.monotonic_ns()
             return False
