@@ -15,6 +15,7 @@ CASES = (
     "causes/chain_futex_3_timer",
     "causes/chain_inode_1_timer",
     "causes/chain_pipe_3_stopped",
+    "causes/chain_short_children",
     "causes/chain_tcp_2_throttled",
     "causes/chain_unix_3_frozen",
     "causes/child",
