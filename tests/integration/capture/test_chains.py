@@ -127,6 +127,10 @@ def test_nobody_is_followed_any_more_after_the_end(forking: int) -> None:
         wait_until(are_all_reported, "a fork")
         chains.close()
         again = programs.chains()
+        # What was written before.
+        list(again.events())
+        shells = forked_by(forking)
+        wait_until(lambda: forked_by(forking) not in ([], shells), "another shell")
         again.note_states()
         assert {event.kind for event in again.events()} <= {lib.CHAIN_SIGNALLED}
         again.close()
