@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +20,12 @@ from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.followed import MOST_FORKED
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import Siblings
+from kernel_delay.capture.chains.slices import Ender, Place, Was
+from kernel_delay.capture.chains.states import ThreadStates
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.open_files.tcp_info import Turn
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.target import children_of
+from kernel_delay.host.target import children_of, read_stat
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainThread, FilePeer, SleepFile, SleepReason, Thread, ThreadTime
 from tests.system_calls import syscall_number
@@ -149,6 +152,29 @@ def forked(programs: Programs, pid: int, parent: int, at_ns: int) -> None:
     programs.queue.append(event)
 
 
+def lives(programs: Programs, child: int, parent: int, at_ns: int, turn: int = 1) -> None:
+    """It is forked then, runs for 80 ns, and ends its parent's wait by its end: its n-th."""
+    if turn == 1:
+        runs(programs, parent, parent, at_ns - 10)
+    forked(programs, child, parent, at_ns - 5)
+    left, woken, got = lib.CHAIN_LEFT_CPU, lib.CHAIN_WOKEN, lib.CHAIN_GOT_CPU
+    for now_ns, tid, kind, state, switches in (
+        (at_ns, parent, left, session.STATE_BLOCKED, turn),
+        (at_ns + 10, child, got, session.STATE_RUNNING, 0),
+        (at_ns + 90, parent, woken, session.STATE_READY_WOKEN, turn),
+        (at_ns + 91, child, left, session.STATE_NOT_ALIVE, 1),
+        (at_ns + 95, parent, got, session.STATE_RUNNING, turn),
+    ):
+        event = ffi.new("struct chain_event *")
+        event.now_ns, event.kind, event.state, event.switches = now_ns, kind, state, switches
+        event.tid = event.process = tid
+        event.comm[0:2] = [b"l", b"s"]
+        if kind == woken:
+            event.waker = event.waker_process = child
+            event.waker_kind = session.WAKER_THREAD
+        programs.queue.append(event)
+
+
 def test_child_that_is_gone_before_anybody_looks_is_the_root(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -156,31 +182,30 @@ def test_child_that_is_gone_before_anybody_looks_is_the_root(
     client, child = os.getpid(), 2**22
     programs = sleeping_for(monkeypatch, client, "child")
     follower = Follower(programs, (client,), UnixSockets())
-    forked(programs, child, client, 95)
-    goes_to_sleep(programs, client, client, 100)
-    for now_ns, kind, state in (
-        (110, lib.CHAIN_GOT_CPU, session.STATE_RUNNING),
-        (191, lib.CHAIN_LEFT_CPU, session.STATE_NOT_ALIVE),
-    ):
-        event = ffi.new("struct chain_event *")
-        event.now_ns, event.kind, event.state = now_ns, kind, state
-        event.tid = event.process = child
-        event.switches = kind == lib.CHAIN_LEFT_CPU
-        event.comm[0:2] = [b"l", b"s"]
-        programs.queue.append(event)
-    ended = ffi.new("struct chain_event *")
-    ended.now_ns, ended.kind, ended.state = 190, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
-    ended.tid = ended.process = client
-    ended.switches = 1
-    ended.waker = ended.waker_process = child
-    ended.waker_kind = session.WAKER_THREAD
-    programs.queue.append(ended)
+    lives(programs, child, client, 100)
     ((_, shown),) = follower.chains([(client, blocked(client, 90))], 90, 220)
     assert shown.chain is not None
     found = [(part.threads, part.state, part.ns) for part in shown.chain.parts]
     thread = ChainThread(child, child, "ls", process="ls")
     assert found == [((thread,), "running", 80), ((thread,), "runnable", 10)]
     assert programs.followed == {client}
+
+
+def test_children_that_nobody_has_waited_for_are_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that were left to a first process that takes its time."""
+    client = os.getpid()
+    programs = sleeping_for(monkeypatch, client, "child")
+    follower = Follower(programs, (client,), UnixSockets())
+    with subprocess.Popen(["true"]) as first, subprocess.Popen(["true"]) as second:
+        wait_until(lambda: read_stat(first.pid).state == "Z", "the end of one")
+        wait_until(lambda: read_stat(second.pid).state == "Z", "the end of the other")
+        lives(programs, first.pid, client, 100)
+        lives(programs, second.pid, client, 300, 2)
+        ((_, shown),) = follower.chains([(client, blocked(client, 180))], 90, 420)
+    assert shown.chain is not None
+    found = [(part.threads, part.state, part.ns) for part in shown.chain.parts]
+    several = (ChainThread(0, 0, "ls"),)
+    assert found == [(several, "running", 160), (several, "runnable", 20)]
 
 
 def test_children_of_a_storm_of_forks_are_not_all_followed(
@@ -287,6 +312,47 @@ def test_file_that_a_child_sleeps_on_for_long_is_asked_for(
     goes_to_sleep(programs, child, child, 20)
     follower.look()
     assert asked == [child]
+
+
+def test_wait_for_children_that_goes_on_is_for_the_last_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+) -> None:
+    """As a shell waits for its program, while others end that it had begun in the background.
+
+    Who forks in between waits for another one.
+    """
+    client, child = (each.pid for each in sleepers)
+    programs = sleeping_for(monkeypatch, client, "child")
+    follower = Follower(programs, (client,), UnixSockets())
+    polled(programs, client, 100, waker=7, kind=session.WAKER_THREAD, switches=1)
+    polled(programs, client, 160, waker=8, kind=session.WAKER_THREAD, switches=2)
+    forked(programs, child, client, 217)
+    polled(programs, client, 220, waker=child, kind=session.WAKER_THREAD, switches=3)
+    ((_, shown),) = follower.chains([(client, blocked(client, 150))], 90, 280)
+    assert shown.chain is not None
+    waited: Counter[int] = Counter()
+    for part in shown.chain.parts:
+        waited[part.threads[0].tid] += part.ns
+    assert waited == {8: 100, child: 50}
+
+
+def test_thread_that_waits_for_the_reader_is_not_its_writer() -> None:
+    """A program writes to its child's pipe in a thread of its own, and waits for the child."""
+    parent, child = 50, 60
+    main, writer = ThreadStates(parent, parent, "main"), ThreadStates(parent + 1, parent, "writer")
+    reader = ThreadStates(child, child, "cat")
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = 90, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
+    event.switches = 1
+    for states, place in ((main, Place("child")), (writer, Place("clock"))):
+        states.note(event, place)
+    all_states = {each.tid: each for each in (main, writer, reader)}
+    was = Was(100, 200, "blocked", Place("poll"), awaited=parent, lasts=True)
+    found = peers.Peers({parent: 0, child: 1}, UnixSockets())
+    assert found.ender(reader, was, all_states).gap == "threads"
+    main.judge(child)
+    assert found.ender(reader, was, all_states) == Ender(writer.tid, process=parent)
 
 
 def test_measured_child_is_followed_as_such(

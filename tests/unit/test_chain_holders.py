@@ -30,6 +30,28 @@ def test_cgroup_that_throttled_since_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert held.cgroup(7, "throttled") == "/a"
 
 
+def test_cgroup_that_throttled_is_known_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Hierarchy | None] = [Hierarchy((level("/a", 10, 100),))]
+    monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: found[0])
+    held = HeldBy()
+    held.look(7, "throttled")
+    found[0] = None
+    assert held.cgroup(7, "throttled") == "/a"
+    held.forget()
+    assert held.cgroup(7, "throttled") is None
+
+
+def test_cgroup_of_a_child_is_compared_with_its_parent_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What throttled before the child was moved there is not known."""
+    levels: tuple[CgroupState, ...] = (level("/a", 10, 100), level("/", None, 0))
+    monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: Hierarchy(levels))
+    held = HeldBy()
+    held.begin(7)
+    held.begin_as(8, 7)
+    levels = (level("/b", 10, 900), level("/a", 10, 200), level("/", None, 0))
+    assert held.cgroup(8, "throttled") == "/a"
+
+
 def test_frozen_cgroup_is_known_after_it_was_thawed(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = Hierarchy((), freezers=("/sys/fs/cgroup/batch/cgroup.freeze",))
     monkeypatch.setattr(held_by, "read_hierarchy", lambda pid: frozen)

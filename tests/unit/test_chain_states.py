@@ -253,6 +253,43 @@ def test_child_that_tells_its_end_by_a_signal_ends_the_wait_for_it(
     assert states.done[-1].waker_kind == kind
 
 
+def test_thread_has_the_name_that_it_had_most_of_the_time() -> None:
+    """It may become another program, which has nothing to do with what it did before."""
+    states = ThreadStates(7, 7, "perl")
+    note(states, 10, lib.CHAIN_SEEN, session.STATE_RUNNING)
+    assert states.name == "perl"
+    states.rename("perl")
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    note(states, 90, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN)
+    note(states, 91, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    states.rename("true")
+    note(states, 95, lib.CHAIN_LEFT_CPU, session.STATE_NOT_ALIVE)
+    assert states.name == "perl"
+
+
+def test_whoever_stopped_it_is_known_by_then() -> None:
+    """Another signal that comes later, or who has it go on, stopped nothing."""
+    states = followed()
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = 20, lib.CHAIN_LEFT_CPU, session.STATE_STOPPED
+    event.switches = states.switches + 1
+    states.note(event, None, 8)
+    assert [(was.state, was.waker) for was in states.until(40)][-1] == ("stopped", 8)
+    note(states, 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN, waker=9, waker_process=9)
+    assert (20, 50, "stopped", 8) in seen(states, 60)
+
+
+def test_what_a_freezer_held_asleep_is_not_known() -> None:
+    """cgroup v1's: no event says since when."""
+    states = followed()
+    note(states, 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED)
+    event = ffi.new("struct chain_event *")
+    event.now_ns, event.kind, event.state = 50, lib.CHAIN_WOKEN, session.STATE_READY_WOKEN
+    event.switches, event.was_frozen = states.switches, 1
+    states.note(event, None)
+    assert (20, 50, "unknown", 0) in seen(states, 60)
+
+
 def test_short_processes_are_one_hop_anywhere_in_a_chain() -> None:
     """Of a shell that runs one for each request neither has more than its name."""
     found = {
@@ -263,6 +300,15 @@ def test_short_processes_are_one_hop_anywhere_in_a_chain() -> None:
     several = (ChainThread(0, 0, "sh"), ChainThread(0, 0, "date"))
     parts = exact_parts(found, 100, lambda pid: True)
     assert [(part.threads, part.ns) for part in parts] == [(several, 50), (several, 50)]
+
+
+def test_those_that_stopped_them_are_one_too() -> None:
+    found = {
+        ChainPart((ChainThread(50 + n, 50 + n, "victim"),), "stopped", 0, by=by): 10
+        for n, by in ((1, ChainThread(71, 71, "killer")), (2, ChainThread(72, 72, "killer")))
+    }
+    (part,) = exact_parts(found, 20, lambda pid: True)
+    assert (part.threads, part.by) == ((ChainThread(0, 0, "victim"),), ChainThread(0, 0, "killer"))
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ class StateSlice(Struct, frozen=True, gc=False):
         until_ns: When it ended.
         state: What it did.
         reason: What it slept for, if it was blocked.
-        waker: Who ended a sleep, or surely will, or had the CPU that it wanted: a thread ID. 0: not
-            known.
+        waker: Who ended a sleep, or surely will, or had the CPU that it wanted, or stopped it: a
+            thread ID. 0: not known.
         device: The device whose file it slept for, as the kernel numbers it. 0: not known.
         syscall: The number of the call that it slept in. Negative: not known.
         gap: Why the waker is not known, or why it stands for its process: "threads", "ran". With
@@ -67,7 +67,7 @@ class Root(Struct, frozen=True):
         tids: The threads, from the one that was waited for first. Empty: none.
         state: What the last did.
         reason: What it slept for.
-        taker: Who had its CPU, if it was runnable: a thread ID. 0: not known.
+        taker: Who had its CPU, if it was runnable, or stopped it: a thread ID. 0: not known.
         device: The device whose file it slept for. 0: not known.
         syscall: The number of the call that the last slept in, if it is not known for whom.
             Negative: not known.
@@ -129,6 +129,9 @@ class _Walk:
             root = Root(tids, "unknown", each.reason)
             if tids:
                 gap: ChainGap | None = "circle" if is_circle else "hops"
+                if is_circle and each.gap == "threads":
+                    # It stands for its process, of which another thread is waited for.
+                    gap = None
                 gap = gap if is_known else each.gap
                 root = replace(root, syscall=each.syscall, gap=gap)
             if each.waker and not is_end:
@@ -223,7 +226,8 @@ class _Walk:
         left_ns = each.until_ns - each.since_ns
         for other in self._within(each.waker, each.since_ns, each.until_ns):
             if other.state in ("stopped", "frozen"):
-                found[Root(further, other.state)] += other.until_ns - other.since_ns
+                root = Root(further, other.state, taker=other.waker)
+                found[root] += other.until_ns - other.since_ns
                 left_ns -= other.until_ns - other.since_ns
         if left_ns:
             found[rest] += left_ns

@@ -102,9 +102,12 @@ def by_state(parts: Sequence[ChainPart]) -> list[ChainPart]:
     """Return what the root did, the longest first: each has the object of its longest part."""
     if not parts:
         return []
-    found: dict[tuple[ChainState, SleepReason], list[ChainPart]] = defaultdict(list)
+    found: dict[tuple[ChainState, SleepReason, ChainThread | None], list[ChainPart]]
+    found = defaultdict(list)
     for part in parts:
-        found[part.state, part.reason].append(part)
+        # Whoever stopped it is to blame for that alone.
+        stopper = part.by if part.state == "stopped" else None
+        found[part.state, part.reason, stopper].append(part)
     way = way_of(parts)
     states = (replace(_as_one(each), threads=way) for each in found.values())
     return sorted(states, key=lambda part: -part.ns)

@@ -4,6 +4,7 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
@@ -27,7 +28,7 @@ from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.syscalls import syscall_name
-from kernel_delay.host.target import PROC
+from kernel_delay.host.target import PROC, read_stat
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import (
     ChainPart,
@@ -121,7 +122,7 @@ class Follower:
             if not self._unseen:
                 break
         for states in self._states.values():
-            if states.state in ("stopped", "frozen"):
+            if states.state in ("stopped", "frozen", "throttled"):
                 self._held_by.look(states.process, states.state)
             # Most children end before it matters who has the other end.
             if self._followed.is_forked(states.process) and states.lasts_since(before_ns):
@@ -251,7 +252,9 @@ class Follower:
                 gap=root.gap,
                 idle=root.is_idle,
             )
-            whole = self._with_object(part, root) if part not in named else part
+            # Of several that stopped it each is named.
+            is_named = root.state == "stopped" or part not in named
+            whole = self._with_object(part, root) if is_named else part
             if whole != part:
                 named.add(part)
             parts[whole] += ns
@@ -263,10 +266,10 @@ class Follower:
         if not part.threads:
             return part
         pid = part.threads[-1].pid
-        by = self._named(root.taker) if root.state == "runnable" and root.taker else None
-        traced = False
-        if root.state == "stopped":
-            by, traced = self._held_by.stopper(pid), self._held_by.is_traced(pid)
+        by = self._named(root.taker) if root.taker else None
+        traced = root.state == "stopped" and self._held_by.is_traced(pid)
+        if root.state == "stopped" and (by is None or traced):
+            by = self._held_by.stopper(pid)
         by = by if by is not None and by.name else None
         cgroup = self._held_by.cgroup(pid, root.state)
         freezers = self._held_by.freezers(pid, root.state)
@@ -282,6 +285,7 @@ class Follower:
                 self._held_by.signalled(event.process, self._names.waker(event.waker))
                 continue
             if event.kind == lib.CHAIN_FORKED:
+                self._note_work(event)
                 self._adopt(event)
             # Of who is not followed any more there may be some still.
             if event.process not in self._followed.hops:
@@ -293,19 +297,26 @@ class Follower:
                     self._followed.count_forked()
             states = self._states[event.tid]
             place = None
+            stopper = 0
             if event.kind == lib.CHAIN_LEFT_CPU:
-                # Since it was forked it may have become another program.
-                states.name = name_in(event)
+                states.rename(name_in(event))
+                if event.state == session.STATE_STOPPED:
+                    sender = self._held_by.stopper(event.process)
+                    stopper = sender.tid if sender is not None else 0
             if event.kind == lib.CHAIN_LEFT_CPU and event.state == session.STATE_BLOCKED:
                 place = self._places.of(event)
                 if not is_forked:
                     self._peers.note_place(event.process, event.tid, place)
             elif event.kind == lib.CHAIN_WOKEN and self._peers.ended_wait(event):
                 self._peers.note_peer(event.process, event.waker_process)
-                if event.waker in self._states:
-                    self._states[event.waker].woke(event.now_ns)
-            states.note(event, place)
+                self._note_work(event)
+            states.note(event, place, stopper)
         self._looked_ns = session.monotonic_ns()
+
+    def _note_work(self, event: "ChainEvent") -> None:
+        """Note that the other thread of an event woke its thread, or forked it."""
+        if event.waker in self._states:
+            self._states[event.waker].woke(event.now_ns)
 
     def _adopt(self, event: "ChainEvent") -> None:
         """Note that a process is followed since it was forked, if it is to be."""
@@ -338,7 +349,10 @@ def _ended_ns(was: Was) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    return not threads_of(pid)
+    """Whether it is gone, or nobody has waited for its end yet."""
+    with suppress(OSError):
+        return read_stat(pid).state in "ZX" and threads_of(pid) in ([], [pid])
+    return True
 
 
 def _lives(states: ThreadStates) -> bool:

@@ -30,6 +30,7 @@ class ChainEvent(Struct[ChainEventPointer]):
     switches: int
     tgid: int
     ended_child: int
+    was_frozen: int
 class ChainEventPointer(ChainEvent, Pointer[ChainEvent]): ...
 
 class _FFI(FFI):

@@ -43,7 +43,9 @@ struct chain_event {
 	__u32 switches; /* that the thread left a CPU so far: a gap shows lost events */
 	__u32 tgid; /* its process, as the initial PID namespace numbers it */
 	__u32 ended_child; /* the waker's process as the woken thread numbers it, if it is a child
-			      that ends; or 0 */
+			    * that ends; or 0
+			    */
+	__u32 was_frozen; /* 1: it was, by cgroup v1's freezer, until it is woken */
 };
 
 #endif

@@ -73,6 +73,7 @@ static __always_inline struct chain_event *begin_chain_event(struct task_struct 
 	event->inode = 0;
 	event->device = 0;
 	event->ended_child = 0;
+	event->was_frozen = 0;
 	event->frames[0] = 0;
 	BPF_CORE_READ_INTO(&event->comm, task, comm);
 	return event;
@@ -219,6 +220,7 @@ static __always_inline void report_waking(struct task_struct *task)
 		!throttles_tasks() && task_is_throttled(task) ? STATE_THROTTLED : STATE_READY_WOKEN;
 	event->waker_kind = waker_kind(has_signal(task), current);
 	event->ended_child = ended_child(current, task);
+	event->was_frozen = is_frozen_by_v1(task, task->__state);
 	note_other_task(event, current);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }

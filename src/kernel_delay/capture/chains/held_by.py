@@ -24,6 +24,7 @@ class HeldBy:
         self._tracers: dict[int, ChainThread] = {}
         self._freezers: dict[int, tuple[str, ...]] = {}
         self._levels: dict[int, tuple[CgroupState, ...]] = {}
+        self._throttlers: dict[int, str] = {}
 
     def signalled(self, pid: int, sender: ChainThread | None) -> None:
         """Note who sent a process the signal that stops it; None: not known."""
@@ -42,7 +43,7 @@ class HeldBy:
         self._levels[pid] = self._levels.get(parent, ())
 
     def look(self, pid: int, state: ChainState) -> None:
-        """Look once at what holds a process that is stopped or frozen now."""
+        """Look once at what holds a process that is stopped, frozen or throttled now."""
         if state == "stopped" and pid not in self._tracers:
             found = tracer(pid, (pid,))
             if found is not None:
@@ -51,6 +52,10 @@ class HeldBy:
             hierarchy = read_hierarchy(pid)
             if hierarchy is not None and hierarchy.freezers:
                 self._freezers[pid] = hierarchy.freezers
+        elif state == "throttled" and pid not in self._throttlers:
+            throttler = self.cgroup(pid, state)
+            if throttler is not None:
+                self._throttlers[pid] = throttler
 
     def stopper(self, pid: int) -> ChainThread | None:
         """Return who stopped a process, by a signal or as its tracer."""
@@ -69,7 +74,10 @@ class HeldBy:
         if state != "throttled":
             return None
         hierarchy = read_hierarchy(pid)
-        limits = [level for level in hierarchy.levels if level.quota_ns] if hierarchy else []
+        if hierarchy is None:
+            # It has ended.
+            return self._throttlers.get(pid)
+        limits = [level for level in hierarchy.levels if level.quota_ns]
         before = {level.path: level.throttled_ns for level in self._levels.get(pid, ())}
         # One that a child was moved to is not known of before.
         gained = [
@@ -86,6 +94,7 @@ class HeldBy:
         """A window is over: whoever holds a process by the next is looked at again."""
         self._tracers.clear()
         self._freezers.clear()
+        self._throttlers.clear()
 
     def end(self, pid: int) -> None:
         """A process is not followed any more."""

@@ -56,18 +56,26 @@ def _with_short_processes_together(
     """
     pids: dict[str, set[int]] = defaultdict(set)
     for part in found:
-        for each in filter(_is_process, part.threads):
+        for each in filter(_is_process, (*part.threads, *_by(part))):
             pids[each.name].add(each.pid)
     gone = [set(filter(has_ended, each)) for each in pids.values() if len(each) > 1]
     short = {pid for each in gone if len(each) > 1 for pid in each}
     added: Counter[ChainPart] = Counter()
     for part, ns in found.items():
-        threads: tuple[ChainThread, ...] = tuple(
-            ChainThread(0, 0, each.name) if _is_process(each) and each.pid in short else each
-            for each in part.threads
-        )
-        added[replace(part, threads=threads)] += ns
+        threads, by = (_together(each, short) for each in (part.threads, _by(part)))
+        added[replace(part, threads=threads, by=by[0] if by else None)] += ns
     return added
+
+
+def _together(threads: tuple[ChainThread, ...], short: set[int]) -> tuple[ChainThread, ...]:
+    return tuple(
+        ChainThread(0, 0, each.name) if _is_process(each) and each.pid in short else each
+        for each in threads
+    )
+
+
+def _by(part: ChainPart) -> tuple[ChainThread, ...]:
+    return (part.by,) if part.by is not None else ()
 
 
 def _is_process(thread: ChainThread) -> bool:

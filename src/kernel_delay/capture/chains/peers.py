@@ -13,6 +13,7 @@ from kernel_delay.capture.chains.slices import (
     Was,
     gap_of,
     is_accept,
+    is_child_wait,
     is_interrupted,
     is_of_own,
     slice_of,
@@ -294,8 +295,9 @@ class Peers:
     ) -> list[StateSlice]:
         """Return the slices with those that were waited for.
 
-        A wait that a signal or its time-out ends, and that is called again at once, is still for
-        whoever ends it at last; unless the thread woke somebody in between, as by an answer.
+        A wait that a signal ends, or its time-out, or one of several children, and that is called
+        again at once, is still for whoever ends it at last; unless the thread woke somebody in
+        between, as by an answer, or forked.
         """
         slices = []
         place, last, last_ns, ran_ns, woke = None, Ender(), 0, 0, False
@@ -305,7 +307,8 @@ class Peers:
             by_client = own.is_known and self._is_client(own.process, states.process)
             if was.state == "blocked":
                 is_same = was.place == place and ran_ns <= RESUMES_NS and not woke
-                if is_same and is_interrupted(was) and not own.is_known and last.is_known:
+                goes_on = is_interrupted(was) and not own.is_known and last.is_known
+                if is_same and (goes_on or is_child_wait(was)):
                     own, ended_ns = last, last_ns
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
@@ -327,7 +330,7 @@ class Peers:
     ) -> Ender:
         """Who ended a sleep, or surely will, or had the CPU."""
         if was.state != "blocked":
-            return Ender(was.waker if was.state == "runnable" else 0)
+            return Ender(was.waker if was.state in ("runnable", "stopped") else 0)
         if was.waker_kind == "thread":
             return Ender(was.waker, process=was.waker_process)
         key = _key(states.process, was.place) if was.place is not None else None
@@ -347,11 +350,12 @@ class Peers:
     ) -> Ender:
         """Who of the one process at the other end ends a sleep, or did not."""
         threads = [each for each in all_states.values() if each.process == peer]
-        # The first has the name of the process.
         is_other = peer in (each.tid for each in threads) and peer != states.process
         if was.waker_kind == "hard_irq":
             return Ender(peer if is_other else 0, "interrupt", peer)
-        if len(threads) > 1 and len(working := [*self._working(threads, was)]) == 1:
+        # Who waits for the sleeper itself does not end its sleep.
+        others = [each for each in threads if each.awaited != states.process]
+        if len(threads) > 1 and len(working := [*self._working(others, was)]) == 1:
             threads = working
         if len(threads) == 1:
             return Ender(threads[0].tid, process=peer)

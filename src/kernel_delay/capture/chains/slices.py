@@ -46,10 +46,10 @@ def is_accept(place: Place) -> bool:
 class Was(Struct, frozen=True):
     """What a thread did for a while, and who ended that: a slice whose waker is not judged yet.
 
-    The waker of a thread that was runnable is the task that had its CPU. `awaited` is the one
-    process that has the other ends of all files that it polled, the file's lock, or serves its FUSE
-    file system; 0: there are several, or none. `lasts`: it still does that. `woke`: it ran, and
-    woke a thread that is followed.
+    The waker of a thread that was runnable is the task that had its CPU, of one that was stopped
+    who did that. `awaited` is the one process that has the other ends of all files that it polled,
+    the file's lock, or serves its FUSE file system; 0: there are several, or none. `lasts`: it
+    still does that. `woke`: it ran, and woke a thread that is followed, or forked.
     """
 
     since_ns: int
@@ -143,6 +143,11 @@ def is_interrupted(was: Was) -> bool:
     if reason == "futex":
         return was.waker_kind == "hard_irq"
     return reason in POLL_REASONS and was.waker_kind in ("hard_irq", "unknown")
+
+
+def is_child_wait(was: Was) -> bool:
+    """Whether it was for a child to end."""
+    return was.place is not None and was.place.reason == "child"
 
 
 def slice_of(

@@ -76,7 +76,10 @@ class ThreadStates:
 
     def __init__(self, tid: int, process: int, name: str) -> None:
         """Nothing is known of it yet."""
-        self.tid, self.process, self.name = tid, process, name
+        self.tid, self.process = tid, process
+        # The name that it has now, and how long it had which: it may become another program.
+        self._name = name
+        self._named_ns: dict[str, int] = {}
         self.done: list[Was] = []
         self._state: ChainState = "unknown"
         self._has_ended = False
@@ -141,8 +144,17 @@ class ThreadStates:
         """It sleeps there, since before it was followed."""
         self._place = place
 
-    def note(self, event: "ChainEvent", place: Place | None) -> None:
-        """Take an event that it has, in their order.
+    @property
+    def name(self) -> str:
+        """The name that it had most of the time that is known."""
+        return max(self._named_ns, key=self._named_ns.__getitem__, default=self._name)
+
+    def rename(self, name: str) -> None:
+        """It has that name, since it got its CPU."""
+        self._name = name
+
+    def note(self, event: "ChainEvent", place: Place | None, stopper: int = 0) -> None:
+        """Take an event that it has, in their order; `stopper`: who stops it by that, if known.
 
         Where others between this and the last one were lost, what it did meanwhile is not known.
         """
@@ -161,6 +173,9 @@ class ThreadStates:
                 return
             if self._has_lost(event):
                 self._since_ns = event.now_ns
+            if event.was_frozen and self._state == "blocked":
+                # Since when it was, and slept no more, no event says.
+                self._state = "unknown"
             kind = "thread" if self._is_end(event) else WAKERS.get(event.waker_kind, "unknown")
             self._end(event.now_ns, event.waker, event.waker_process, kind)
         elif self._has_lost(event):
@@ -173,7 +188,7 @@ class ThreadStates:
         self.switches = event.switches
         self.awaited, self._is_judged = self._awaited_still(), False
         goes_on = event.kind in (lib.CHAIN_LEFT_CPU, lib.CHAIN_SEEN)
-        self._taker = event.waker if goes_on else 0
+        self._taker = stopper or (event.waker if goes_on else 0)
         self._first_taker = event.waker if goes_on else event.running
         self._has_ended = event.state == session.STATE_NOT_ALIVE
 
@@ -287,6 +302,10 @@ class ThreadStates:
         self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
     ) -> None:
         if self._since_ns and self._since_ns < now_ns:
+            length_ns = now_ns - self._since_ns
+            self._named_ns[self._name] = self._named_ns.get(self._name, 0) + length_ns
+            if self._state == "stopped":
+                waker, process, kind = self._taker, 0, "unknown"
             place, awaited = self._place, self.awaited
             was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
             if self._state == "running" and self._woke_ns >= self._since_ns:
