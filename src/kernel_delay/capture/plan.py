@@ -152,3 +152,9 @@ class Plan(Struct, frozen=True):
     chains: bool = False
     rounds: RoundPlan | None = None
     totals: bool = False
+
+    @property
+    def follows(self) -> bool:
+        """Whether those are followed whom threads wait for, in windows or in rounds."""
+        in_rounds = self.rounds is not None and self.rounds.chains
+        return self.accounting and (self.chains or in_rounds)

@@ -22,8 +22,9 @@ ITERATORS = frozenset(
 
 # Those of chains alone, and their maps: see capture/chains/chains.h.
 STATES_OF_FOLLOWED, STOPS_OF_ALL = "report_followed", "on_signal_generate"
+CHAIN_PROGRAMS_APART = (STATES_OF_FOLLOWED, STOPS_OF_ALL)
 # And all that report what threads do that are followed.
-CHAIN_PROGRAMS = ("on_sched_switch", "on_sched_waking", STATES_OF_FOLLOWED, STOPS_OF_ALL)
+CHAIN_PROGRAMS = ("on_sched_switch", "on_sched_waking", *CHAIN_PROGRAMS_APART)
 CHAIN_MAPS = FOLLOWED, CHAIN_EVENTS = "followed", "chain_events"
 
 

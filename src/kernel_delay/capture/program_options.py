@@ -5,7 +5,7 @@ Each is as it is for as long as the programs run, and a constant to the verifier
 
 import mmap
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kernel_delay.capture.map_sizes import (
@@ -24,6 +24,7 @@ from kernel_delay.capture.map_sizes import (
 from kernel_delay.capture.plan import COPYING, EXEC, WALKING, EventPlan, Plan, RoundPlan, WindowPlan
 from kernel_delay.capture.program_names import (
     CHAIN_MAPS,
+    CHAIN_PROGRAMS_APART,
     FALLBACKS,
     FAULT_PROGRAMS,
     GUEST_PROGRAMS,
@@ -34,8 +35,6 @@ from kernel_delay.capture.program_names import (
     PREEMPTIBLE,
     PREEMPTIBLE_FAULT_PROGRAMS,
     SOFT_IRQ_PROGRAMS,
-    STATES_OF_FOLLOWED,
-    STOPS_OF_ALL,
     VECTOR_ENTRY,
     WALK_MAPS,
     preemptible,
@@ -60,7 +59,7 @@ from kernel_delay.host.kernel_names import (
     RING_ENTRY,
     SET_POLLS,
 )
-from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall, syscalls
+from kernel_delay.host.syscalls import X32_BIT, Syscall, native, syscall, syscalls
 from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.loader._records import ffi, lib
@@ -107,11 +106,6 @@ def _kernel_features() -> KernelFeatures:
         raise refusal(error) from error
 
 
-def native(name: str) -> Iterator[Syscall]:
-    """Yield the calls of that name but the 32-bit ones, which have their arguments elsewhere."""
-    return (call for call in syscalls(name) if call.abi is None)
-
-
 class ProgramOptions:
     """capture.bpf.c as it is to be loaded, set in an object that is open.
 
@@ -149,8 +143,7 @@ class ProgramOptions:
         events, rounds = plan.events, plan.rounds
         self._object = bpf_object
         self._plan = plan.windows
-        self._rounds = rounds
-        self._events = events
+        self._rounds, self._events = rounds, events
         self._accounting = plan.accounting
         self._kernel = _kernel_features()
         self.has_fallbacks = self._kernel.preempts_tracepoints
@@ -160,7 +153,7 @@ class ProgramOptions:
         self._set_accounting(pids)
         self._set_faults()
         self._set_waker_stacks(are_taken=plan.accounting and plan.waker_stacks)
-        self._set_chains(are_followed=plan.accounting and plan.chains)
+        self._set_chains(are_followed=plan.follows)
         self._set_fallbacks()
         self._set_calls(totals=plan.totals)
         self._set_sizes(pids, to_come=children or plan.windows.start is EXEC)
@@ -249,10 +242,9 @@ class ProgramOptions:
 
     def _set_chains(self, *, are_followed: bool) -> None:
         self.struct().chains = are_followed
-        self._set_apart((STATES_OF_FOLLOWED, STOPS_OF_ALL), are_followed)
-        if not are_followed:
-            for name in CHAIN_MAPS:
-                self._object.map(name).leave_out()
+        self._set_apart(CHAIN_PROGRAMS_APART, are_followed)
+        for name in () if are_followed else CHAIN_MAPS:
+            self._object.map(name).leave_out()
 
     def _set_apart(self, names: Iterable[str], are_loaded: bool) -> None:
         """Say whether these are loaded; they are attached apart from the others."""
@@ -350,10 +342,9 @@ class ProgramOptions:
     def _set_totals(self, *, are_kept: bool) -> None:
         self._object.program("dump_totals").autoload = are_kept
         if are_kept:
-            options = self.struct()
-            options.totals = 1
+            self.struct().totals = 1
             self._object.map("ended_totals").max_entries = ENDED_TOTALS_BYTES
-            self._object.map("syscall_totals").max_entries = options.cpus * lib.SYSCALL_TOTALS
+            self._object.map("syscall_totals").max_entries = self.struct().cpus * lib.SYSCALL_TOTALS
 
     def _set_soft_irqs(self, *, are_late: bool) -> None:
         self.soft_irqs_attached = not are_late

@@ -5,6 +5,7 @@ numbers mean other calls. So a call is known by its ABI and its number.
 """
 
 import os
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -60,6 +61,11 @@ def syscalls(name: str) -> frozenset[Syscall]:
     return frozenset(
         syscall(number, compat=abi in COMPAT_ABIS) for abi, number in found if number is not None
     )
+
+
+def native(name: str) -> Iterator[Syscall]:
+    """Yield the calls of that name but the 32-bit ones, which have their arguments elsewhere."""
+    return (call for call in syscalls(name) if call.abi is None)
 
 
 def syscall_names() -> tuple[str, ...]:

@@ -107,14 +107,10 @@ class Watch:
             self._waiter = watch(self._target.pid)
             self._closing.callback(self._waiter.close)
             windows = WindowPlan(NEVER_NS, start=self._plan.start, stop=self._plan.stop)
-            plan = Plan(
-                windows,
-                self._event_plan,
-                chains=self._plan.chains,
-                rounds=self._plan,
-                totals=self._keeps_totals,
+            self._programs = Programs(
+                (self._target.pid,),
+                Plan(windows, self._event_plan, rounds=self._plan, totals=self._keeps_totals),
             )
-            self._programs = Programs((self._target.pid,), plan)
             self._closing.enter_context(self._programs)
             unix_sockets = UnixSockets()
             self._closing.callback(unix_sockets.close)
