@@ -70,9 +70,9 @@ static __always_inline void follow_child(struct task_struct *task)
 	if (options.tgid || !is_process(task))
 		return;
 	if (options.children && is_target(bpf_get_current_task_btf()))
-		add_target(task->tgid);
+		mark_process(targets, task->tgid);
 	else if (is_target(task))
-		remove_target(task->tgid);
+		unmark_process(targets, task->tgid);
 }
 
 /*
@@ -88,7 +88,7 @@ int find_children(struct bpf_iter__task *ctx)
 	if (!task || !is_process(task) || is_target(task) ||
 	    task->tgid == bpf_get_current_task_btf()->tgid || !is_target(task->real_parent))
 		return 0;
-	add_target(task->tgid);
+	mark_process(targets, task->tgid);
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

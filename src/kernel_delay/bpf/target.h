@@ -17,9 +17,25 @@
  */
 __u64 targets[TARGET_WORDS];
 
-static __always_inline __u64 *target_word(__u32 tgid)
+static __always_inline __u64 *process_word(__u64 *words, __u32 tgid)
 {
-	return &targets[tgid / 64 & (TARGET_WORDS - 1)];
+	return &words[tgid / 64 & (TARGET_WORDS - 1)];
+}
+
+static __always_inline bool is_marked(__u64 *words, __u32 tgid)
+{
+	return *process_word(words, tgid) >> (tgid % 64) & 1;
+}
+
+static __always_inline void mark_process(__u64 *words, __u32 tgid)
+{
+	__sync_fetch_and_or(process_word(words, tgid), 1ull << (tgid % 64));
+}
+
+/* The number is another process's from now on. */
+static __always_inline void unmark_process(__u64 *words, __u32 tgid)
+{
+	__sync_fetch_and_and(process_word(words, tgid), ~(1ull << (tgid % 64)));
 }
 
 static __always_inline bool is_target(const struct task_struct *task)
@@ -29,18 +45,7 @@ static __always_inline bool is_target(const struct task_struct *task)
 	/* A constant to the verifier: with one target there is nothing below this. */
 	if (options.tgid)
 		return tgid == options.tgid;
-	return *target_word(tgid) >> (tgid % 64) & 1;
-}
-
-static __always_inline void add_target(__u32 tgid)
-{
-	__sync_fetch_and_or(target_word(tgid), 1ull << (tgid % 64));
-}
-
-/* The number is another process's from now on. */
-static __always_inline void remove_target(__u32 tgid)
-{
-	__sync_fetch_and_and(target_word(tgid), ~(1ull << (tgid % 64)));
+	return is_marked(targets, tgid);
 }
 
 static __always_inline bool is_process(const struct task_struct *task)

@@ -123,7 +123,7 @@ class Programs:
             self._targets = self._object.map(".bss").mmap(writable=True)
             words = ffi.from_buffer("uint64_t[]", self._targets)
             for tgid in self._options.tgids:
-                words[tgid // 64] |= 1 << tgid % 64
+                lib.mark_process(words, tgid, True)
         self.notices = Notices(self._object.map("notices"))
         self._closing.callback(self.notices.close)
 

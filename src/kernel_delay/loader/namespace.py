@@ -5,8 +5,7 @@ tool sees those of the container's, so the kernel is asked which is which.
 """
 
 import os
-from contextlib import ExitStack
-from typing import Self
+from contextlib import ExitStack, closing
 
 from msgspec import Struct
 
@@ -56,14 +55,6 @@ class ProcessFinder:
             self._query.namespace_inode = inode
             failing.pop_all()
 
-    def __enter__(self) -> Self:
-        """Return the finder itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Unload what was loaded."""
-        self.close()
-
     def close(self) -> None:
         """Unload what was loaded."""
         self._closing.close()
@@ -87,7 +78,7 @@ class ProcessFinder:
 
 def find_process(pid: int) -> KernelProcess:
     """Return what the kernel calls one process; raises as a ProcessFinder does."""
-    with ProcessFinder() as finder:
+    with closing(ProcessFinder()) as finder:
         return finder.find(pid)
 
 

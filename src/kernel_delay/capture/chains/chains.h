@@ -41,12 +41,9 @@ static __always_inline struct followed *find_followed(void)
 	return options.chains ? bpf_map_lookup_elem(&followed, &only) : NULL;
 }
 
-static __always_inline bool is_followed(const struct followed *followed,
-					const struct task_struct *task)
+static __always_inline bool is_followed(struct followed *followed, const struct task_struct *task)
 {
-	__u32 tgid = task->tgid;
-
-	return followed->words[tgid / 64 & (TARGET_WORDS - 1)] >> (tgid % 64) & 1;
+	return is_marked(followed->words, task->tgid);
 }
 
 static __always_inline struct chain_event *begin_chain_event(struct task_struct *task, __u32 kind)
@@ -117,7 +114,7 @@ SEC("?iter/task")
 int report_followed(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task, *running;
-	const struct followed *followed = find_followed();
+	struct followed *followed = find_followed();
 	struct chain_event *event;
 
 	if (!task || !followed || !is_followed(followed, task) ||
@@ -137,7 +134,7 @@ int report_followed(struct bpf_iter__task *context)
 static __always_inline void report_switch(void *context, bool preempt, struct task_struct *prev,
 					  struct task_struct *next)
 {
-	const struct followed *followed = find_followed();
+	struct followed *followed = find_followed();
 	struct chain_event *event;
 
 	if (!followed)
@@ -169,23 +166,19 @@ static __always_inline void follow_forked(struct task_struct *task)
 	struct followed *followed = find_followed();
 	struct task_struct *current;
 	struct chain_event *event;
-	__u32 tgid = task->tgid;
-	__u64 *word, bit;
 
 	if (!followed || !is_process(task))
 		return;
 	current = bpf_get_current_task_btf();
-	word = &followed->words[tgid / 64 & (TARGET_WORDS - 1)];
-	bit = 1ull << (tgid % 64);
 	if (!is_followed(followed, current) || followed->without_forks ||
 	    !(event = begin_chain_event(task, CHAIN_FORKED))) {
-		__sync_fetch_and_and(word, ~bit);
+		unmark_process(followed->words, task->tgid);
 		return;
 	}
 	event->state = STATE_READY_WOKEN;
 	note_other_task(event, current);
 	/* Before user space, which may not want it, has the event. */
-	__sync_fetch_and_or(word, bit);
+	mark_process(followed->words, task->tgid);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
@@ -204,7 +197,7 @@ static __always_inline __u32 ended_child(struct task_struct *current, struct tas
 /* @task is about to be woken. */
 static __always_inline void report_waking(struct task_struct *task)
 {
-	const struct followed *followed = find_followed();
+	struct followed *followed = find_followed();
 	struct task_struct *current, *running;
 	struct chain_event *event;
 

@@ -1,7 +1,7 @@
 """The part of capture's programs that follows threads, see chains.h, and its events."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from kernel_delay.capture.chains._chain_records import ffi
@@ -51,7 +51,7 @@ class ChainPrograms:
         self._states = bpf_object.program(STATES_OF_FOLLOWED)
         with ExitStack() as failing:
             failing.callback(self._closing.close)
-            self._finder = self._closing.enter_context(ProcessFinder())
+            self._finder = self._closing.enter_context(closing(ProcessFinder()))
             try:
                 memory = bpf_object.map(FOLLOWED).mmap(writable=True)
                 size = ffi.sizeof("struct chain_event")
