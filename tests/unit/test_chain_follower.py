@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS
-from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places
+from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places, slices
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.followed import MOST_FORKED
 from kernel_delay.capture.chains.programs import ChainPrograms
@@ -324,6 +324,7 @@ def test_wait_for_children_that_goes_on_is_for_the_last_of_them(
     """
     client, child = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "child")
+    monkeypatch.setattr(slices, "syscall_name", lambda number: "wait4")
     follower = Follower(programs, (client,), UnixSockets())
     polled(programs, client, 100, waker=7, kind=session.WAKER_THREAD, switches=1)
     polled(programs, client, 160, waker=8, kind=session.WAKER_THREAD, switches=2)
@@ -335,6 +336,22 @@ def test_wait_for_children_that_goes_on_is_for_the_last_of_them(
     for part in shown.chain.parts:
         waited[part.threads[0].tid] += part.ns
     assert waited == {8: 100, child: 50}
+
+
+def test_waits_for_one_child_after_the_other_are_each_for_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which one waitid(2) asks for the events do not have: the next call is for another."""
+    client = os.getpid()
+    programs = sleeping_for(monkeypatch, client, "child")
+    monkeypatch.setattr(slices, "syscall_name", lambda number: "waitid")
+    monkeypatch.setattr(slices, "P_ALL", 7)
+    follower = Follower(programs, (client,), UnixSockets())
+    polled(programs, client, 100, waker=8, kind=session.WAKER_THREAD, switches=1)
+    polled(programs, client, 160, waker=9, kind=session.WAKER_THREAD, switches=2)
+    ((_, shown),) = follower.chains([(client, blocked(client, 100))], 90, 220)
+    assert shown.chain is not None
+    assert {part.threads[0].tid: part.ns for part in shown.chain.parts} == {8: 50, 9: 50}
 
 
 def test_thread_that_waits_for_the_reader_is_not_its_writer() -> None:

@@ -267,6 +267,17 @@ def test_thread_has_the_name_that_it_had_most_of_the_time() -> None:
     assert states.name == "perl"
 
 
+def test_thread_with_ever_new_names_keeps_few() -> None:
+    states = followed()
+    for n in range(2 * module.MOST_NAMES):
+        states.rename(f"job {n}")
+        note(states, 20 + 2 * n, lib.CHAIN_LEFT_CPU, session.STATE_READY_PREEMPTED)
+        note(states, 21 + 2 * n, lib.CHAIN_GOT_CPU, session.STATE_RUNNING)
+    states.drop(0)
+    states.rename("last")
+    assert states.name == "last"
+
+
 def test_whoever_stopped_it_is_known_by_then() -> None:
     """Another signal that comes later, or who has it go on, stopped nothing."""
     states = followed()

@@ -13,7 +13,7 @@ from kernel_delay.capture.chains.slices import (
     Was,
     gap_of,
     is_accept,
-    is_child_wait,
+    is_for_any_child,
     is_interrupted,
     is_of_own,
     slice_of,
@@ -308,7 +308,7 @@ class Peers:
             if was.state == "blocked":
                 is_same = was.place == place and ran_ns <= RESUMES_NS and not woke
                 goes_on = is_interrupted(was) and not own.is_known and last.is_known
-                if is_same and (goes_on or is_child_wait(was)):
+                if is_same and (goes_on or is_for_any_child(was.place)):
                     own, ended_ns = last, last_ns
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":

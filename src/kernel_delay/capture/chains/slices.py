@@ -10,6 +10,12 @@ from kernel_delay.host.kernel_names import ACCEPTS
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.model import POLL_REASONS, ChainGap, ChainState, SleepReason, WakerKind
 
+# include/uapi/linux/wait.h
+P_ALL = 0
+
+# What wait4(2) has above is a negative number: any child, or any of a group.
+LAST_PID = (1 << 31) - 1
+
 
 class Place(Struct, frozen=True):
     """Where a thread sleeps.
@@ -145,9 +151,15 @@ def is_interrupted(was: Was) -> bool:
     return reason in POLL_REASONS and was.waker_kind in ("hard_irq", "unknown")
 
 
-def is_child_wait(was: Was) -> bool:
-    """Whether it was for a child to end."""
-    return was.place is not None and was.place.reason == "child"
+def is_for_any_child(place: Place | None) -> bool:
+    """Whether a thread that sleeps there waits for any child, or any of a group, to end."""
+    if place is None or place.reason != "child" or place.syscall < 0:
+        return False
+    name = syscall_name(place.syscall)
+    if name == "wait4":
+        return not 0 < place.fd <= LAST_PID
+    # Which child waitid(2) asks for is its second argument.
+    return name == "waitid" and place.fd == P_ALL
 
 
 def slice_of(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.capture.chains._chain_records import lib
-from kernel_delay.capture.chains.slices import Place, Was, merged
+from kernel_delay.capture.chains.slices import Place, Was, is_for_any_child, merged
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainState, SleepReason, WakerKind
@@ -39,12 +39,6 @@ WAKERS: dict[int, WakerKind] = {
 # What no file's other end says: polls of several files, and what a process has or serves.
 LOOKED_AT: frozenset[SleepReason] = frozenset(("poll", "epoll", "file_lock", "fuse", "child"))
 
-# include/uapi/linux/wait.h
-P_ALL = 0
-
-# What wait4(2) has above is a negative number: any child, or any of a group.
-LAST_PID = (1 << 31) - 1
-
 # So long after the event that says so a thread has left its CPU, even a virtual one that halts.
 LEAVES_NS = 10_000_000
 
@@ -63,6 +57,9 @@ MOST_TURNS = 8
 
 # Of one thread: with more, those of little time are merged.
 MOST_SLICES = 50_000
+
+# Names of one thread: one may count its work in its name.
+MOST_NAMES = 16
 
 # Within so much time the order of merged slices is not kept; it doubles where that is not enough.
 MERGED_NS = 1_000_000
@@ -197,11 +194,8 @@ class ThreadStates:
         place = self._place
         if not event.ended_child or place is None or place.reason != "child" or place.syscall < 0:
             return False
-        name = syscall_name(place.syscall)
-        if name == "wait4":
-            return not 0 < place.fd <= LAST_PID or place.fd == event.ended_child
-        # Which child waitid(2) asks for is its second argument.
-        return name == "waitid" and place.fd == P_ALL
+        is_named = syscall_name(place.syscall) == "wait4" and place.fd == event.ended_child
+        return is_named or is_for_any_child(place)
 
     def _has_lost(self, event: "ChainEvent") -> bool:
         """Whether there were others since the last event.
@@ -275,6 +269,8 @@ class ThreadStates:
 
     def drop(self, before_ns: int) -> None:
         """Keep no more of what was over by then."""
+        if len(self._named_ns) > MOST_NAMES:
+            self._named_ns.clear()
         self.done = [each for each in self.done if each.until_ns > before_ns]
 
     def _awaited_still(self) -> int:
