@@ -192,8 +192,11 @@ class ThreadStates:
     def _is_end(self, event: "ChainEvent") -> bool:
         """Whether a child that it waits for, or any, ends its wait, also by a signal."""
         place = self._place
-        if not event.ended_child or place is None or place.reason != "child" or place.syscall < 0:
+        if not event.ended_child or place is None or place.reason != "child":
             return False
+        if place.syscall < 0:
+            # Before 5.15 no event has the call: most wait for any child, or have one.
+            return True
         is_named = syscall_name(place.syscall) == "wait4" and place.fd == event.ended_child
         return is_named or is_for_any_child(place)
 
