@@ -159,7 +159,7 @@ def test_processes_that_are_gone_are_a_root(part: ChainPart, did: str, advice: s
 def test_a_traced_root_is_not_to_be_resumed_by_a_signal() -> None:
     gdb = ChainThread(9, 9, "gdb")
     part = ChainPart((SERVER, ROOT), "stopped", 500 * MS, by=gdb)
-    assert finding(part).advice == "To resume it: kill -CONT 60"
+    assert finding(part).advice == "kill -CONT 60 resumes it if it is still stopped."
     traced = finding(replace(part, traced=True)).advice
     assert traced is not None
     assert traced.startswith("Continue it in its tracer")
@@ -234,7 +234,7 @@ def test_thread_of_a_server_is_named_with_its_process() -> None:
     (part,) = workers("stopped", 450)
     found = finding(part, *workers("running", 0, 40))
     assert found.sentence.startswith("w0 (61) of backend (60) was stopped while the main thread")
-    assert found.advice == "To resume it: kill -CONT 60"
+    assert found.advice == "kill -CONT 60 resumes it if it is still stopped."
 
 
 def test_thread_that_stands_out_is_named_alone() -> None:

@@ -25,10 +25,10 @@ def _say_stopped(case: Case) -> Statement:
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
-        return _of_signal(claim, traced, stopper, is_sure, _resume(case.sample))
+        return _of_signal(claim, traced, stopper, is_sure, resume(case.sample.target.pid))
     if tracer is None:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
-        return Statement(claim, "person", details=(unknown,), advice=_resume(case.sample))
+        return Statement(claim, "person", details=(unknown,), advice=resume(case.sample.target.pid))
     evidence = {"tracer_pid": tracer[1]}
     if not stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
@@ -73,8 +73,9 @@ def _of_signal(
     )
 
 
-def _resume(sample: Sample) -> str:
-    return f"kill -CONT {sample.target.pid} resumes it if it is still stopped."
+def resume(pid: int) -> str:
+    """Advise to resume a process that a signal stopped; it may have been resumed since."""
+    return f"kill -CONT {pid} resumes it if it is still stopped."
 
 
 # A tracer that follows calls stops its target so often, and shortly each time.

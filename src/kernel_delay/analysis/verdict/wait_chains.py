@@ -27,7 +27,7 @@ from kernel_delay.analysis.verdict.formatting import (
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
-from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
+from kernel_delay.analysis.verdict.stopped_or_frozen import resume, thaw
 from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
 from kernel_delay.model import (
     RECEIVE_REASONS,
@@ -66,7 +66,6 @@ _WHO: dict[ChainState, Who] = {
 }
 
 _ADVICE: dict[ChainState, str] = {
-    "stopped": "To resume it: kill -CONT {pid}",
     "frozen": "Thaw it: cgroup.freeze of its cgroup, freezer.state of v1.",
     "throttled": "Raise the CPU quota (cpu.max; cpu.cfs_quota_us of v1) of its cgroup.",
 }
@@ -186,7 +185,7 @@ def _advice(main: ChainPart, own: int) -> str | None:
     if not root.pid:
         return look_at_children(main.threads, own)
     if main.state == "stopped":
-        return _ADVICE["stopped"].format(pid=root.pid)
+        return resume(root.pid)
     look_at = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
     # What it does itself is in this report.
     return look_at.format(pid=root.pid) if root.pid != own else None
