@@ -387,7 +387,14 @@ def test_measured_child_is_followed_as_such(
 
 
 def polled(
-    programs: Programs, pid: int, at_ns: int, *, waker: int, kind: int, switches: int = 0
+    programs: Programs,
+    pid: int,
+    at_ns: int,
+    *,
+    waker: int,
+    kind: int,
+    switches: int = 0,
+    ended_child: int = 0,
 ) -> None:
     """It sleeps in a poll for 50 ns from then on, and runs for 5.
 
@@ -404,7 +411,29 @@ def polled(
         event.switches = switches
         if what == lib.CHAIN_WOKEN:
             event.waker, event.waker_process, event.waker_kind = waker, waker, kind
+            event.ended_child = ended_child
         programs.queue.append(event)
+
+
+@pytest.mark.parametrize(("forks", "waited"), [(True, {7: 50, 8: 50}), (False, {8: 100})])
+def test_poll_that_a_child_s_end_interrupts_may_be_for_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+    sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    forks: bool,
+    waited: dict[int, int],
+) -> None:
+    """It is if the thread does not poll again at once."""
+    client, child = (each.pid for each in sleepers)
+    programs = sleeping_for(monkeypatch, client, "poll")
+    follower = Follower(programs, (client,), UnixSockets())
+    signal, thread = session.WAKER_UNKNOWN, session.WAKER_THREAD
+    polled(programs, client, 100, waker=7, kind=signal, switches=1, ended_child=7)
+    if forks:
+        forked(programs, child, client, 157)
+    polled(programs, client, 160, waker=8, kind=thread, switches=2)
+    ((_, shown),) = follower.chains([(client, blocked(client, 100))], 90, 220)
+    assert shown.chain is not None
+    assert {part.threads[0].tid: part.ns for part in shown.chain.parts} == waited
 
 
 def test_interrupted_poll_is_for_whoever_ends_it_at_last(

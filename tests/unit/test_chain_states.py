@@ -232,13 +232,15 @@ def test_processes_of_a_name_that_are_gone_are_one_part() -> None:
         ("child", "waitid", 0, 3, "thread"),
         # P_PID: of which child is not known.
         ("child", "waitid", 1, 3, "unknown"),
+        ("signal", "rt_sigsuspend", 0, 3, "thread"),
+        ("signal", "rt_sigsuspend", 0, 0, "unknown"),
         ("poll", "poll", 3, 3, "unknown"),
     ],
 )
 def test_child_that_tells_its_end_by_a_signal_ends_the_wait_for_it(
     reason: SleepReason, call: str, asked: int, ended: int, kind: str
 ) -> None:
-    """As of a shell, which has a handler of SIGCHLD. Of a poll the signal ends that alone."""
+    """As of a shell, which has a handler of SIGCHLD. A poll may have been for something else."""
     states = followed()
     event = ffi.new("struct chain_event *")
     event.now_ns, event.kind, event.state = 20, lib.CHAIN_LEFT_CPU, session.STATE_BLOCKED
@@ -251,6 +253,9 @@ def test_child_that_tells_its_end_by_a_signal_ends_the_wait_for_it(
     event.ended_child = ended
     states.note(event, None)
     assert states.done[-1].waker_kind == kind
+    place = states.done[-1].place
+    assert place is not None
+    assert (place.reason == "signal") == (reason == "signal" and not ended)
 
 
 def test_thread_has_the_name_that_it_had_most_of_the_time() -> None:

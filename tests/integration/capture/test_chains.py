@@ -30,6 +30,36 @@ while True:
     subprocess.run(["sh", "-c", "sleep 0.03; :"])
 """
 
+# SIGCHLD says that a child has ended: of a shell's that runs in the background, of a program that
+# waits for signals, and of one that polls.
+WAITS_FOR_SIGNALS = {
+    "sigsuspend": """
+import subprocess
+while True:
+    subprocess.run(["sh", "-c", "sleep 0.03 & wait"])
+""",
+    "sigwait": """
+import os, signal, subprocess
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+while True:
+    child = subprocess.Popen(["sleep", "0.03"])
+    signal.sigwait([signal.SIGCHLD])
+    os.waitpid(child.pid, 0)
+""",
+    "select": """
+import os, select, signal, subprocess
+reads, writes = os.pipe()
+os.set_blocking(writes, False)
+signal.set_wakeup_fd(writes)
+signal.signal(signal.SIGCHLD, lambda *args: None)
+while True:
+    child = subprocess.Popen(["sleep", "0.03"])
+    select.select([reads], [], [])
+    os.read(reads, 99)
+    os.waitpid(child.pid, 0)
+""",
+}
+
 # The shell was there before anybody looked, and what it forks is not.
 ANSWERS_ITSELF = 'mkfifo "$0" && { while :; do sleep 0.03; echo; done >"$0" & exec cat "$0"; }'
 
@@ -61,19 +91,34 @@ def shares(parts: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
     return found
 
 
-@pytest.fixture
-def forking() -> Iterator[int]:
-    """A process that runs shells, one after the other."""
-    with subprocess.Popen([sys.executable, "-c", RUNS_SHELLS]) as process:
-        wait_until(lambda: bool(forked_by(process.pid)), "the first shell")
+@contextmanager
+def running(program: str) -> Iterator[int]:
+    """A process that runs others, one after the other, as long as that."""
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        wait_until(lambda: bool(forked_by(process.pid)), "the first child")
         yield process.pid
         process.kill()
+
+
+@pytest.fixture
+def forking() -> Iterator[int]:
+    """A process that runs shells."""
+    with running(RUNS_SHELLS) as pid:
+        yield pid
 
 
 def test_children_that_are_gone_soon_are_followed(forking: int) -> None:
     found = shares(parts_of(forking))
     assert found.total() >= LEAST_SHARE
     assert found["sh", "sleep"] > 0
+
+
+@pytest.mark.parametrize("program", WAITS_FOR_SIGNALS.values(), ids=WAITS_FOR_SIGNALS)
+def test_children_that_tell_their_end_by_a_signal_are_waited_for(program: str) -> None:
+    with running(program) as pid:
+        found = shares(parts_of(pid))
+    assert found.total() >= LEAST_SHARE
+    assert sum(share for names, share in found.items() if "sleep" in names) > LEAST_SHARE / 2
 
 
 def forked_by(pid: int) -> list[int]:

@@ -90,8 +90,7 @@ class Peers:
         self._accepts: dict[int, bool] = {}
         # Who listens at addresses whose connections were over before their servers were found.
         self._listeners: dict[str, tuple[int, ...]] = {}
-        # Places that were looked at.
-        self._judged_once: set[tuple[int, Place]] = set()
+        self._judged_once: set[tuple[int, Place]] = set()  # places that were looked at
 
     def forget_window(self, states: Mapping[int, ThreadStates]) -> None:
         """Forget threads without states, and who was not to be found: may be by the next window."""
@@ -295,9 +294,9 @@ class Peers:
     ) -> list[StateSlice]:
         """Return the slices with those that were waited for.
 
-        A wait that a signal ends, or its time-out, or one of several children, and that is called
-        again at once, is still for whoever ends it at last; unless the thread woke somebody in
-        between, as by an answer, or forked.
+        A wait that is called again at once, after a signal, a time-out or one of several children,
+        is for whoever ends it at last; unless the thread woke somebody in between, or forked. A
+        poll is for the child whose end makes the thread do something else.
         """
         slices = []
         place, last, last_ns, ran_ns, woke = None, Ender(), 0, 0, False
@@ -310,6 +309,8 @@ class Peers:
                 goes_on = is_interrupted(was) and not own.is_known and last.is_known
                 if is_same and (goes_on or is_for_any_child(was.place)):
                     own, ended_ns = last, last_ns
+                elif was.by_child and not (is_same or own.tid):
+                    own = Ender(was.waker, process=was.waker_process)
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
                 ran_ns += was.until_ns - was.since_ns

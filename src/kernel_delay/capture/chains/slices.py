@@ -55,7 +55,8 @@ class Was(Struct, frozen=True):
     The waker of a thread that was runnable is the task that had its CPU, of one that was stopped
     who did that. `awaited` is the one process that has the other ends of all files that it polled,
     the file's lock, or serves its FUSE file system; 0: there are several, or none. `lasts`: it
-    still does that. `woke`: it ran, and woke a thread that is followed, or forked.
+    still does that. `woke`: it ran, and woke a thread that is followed, or forked. `by_child`: the
+    waker is a child that ended, also where that was not waited for.
     """
 
     since_ns: int
@@ -68,6 +69,7 @@ class Was(Struct, frozen=True):
     awaited: int = 0
     lasts: bool = False
     woke: bool = False
+    by_child: bool = False
 
 
 class Ender(NamedTuple):
@@ -158,8 +160,8 @@ def is_for_any_child(place: Place | None) -> bool:
     name = syscall_name(place.syscall)
     if name == "wait4":
         return not 0 < place.fd <= LAST_PID
-    # Which child waitid(2) asks for is its second argument.
-    return name == "waitid" and place.fd == P_ALL
+    # Which child waitid(2) asks for is its second argument. A signal may be any one's.
+    return name != "waitid" or place.fd == P_ALL
 
 
 def slice_of(

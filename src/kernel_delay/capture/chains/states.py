@@ -173,8 +173,12 @@ class ThreadStates:
             if event.was_frozen and self._state == "blocked":
                 # Since when it was, and slept no more, no event says.
                 self._state = "unknown"
+            by_child = event.ended_child > 0
+            if by_child and self._place is not None and self._place.reason == "signal":
+                # SIGCHLD was waited for, or has a handler.
+                self._place = replace(self._place, reason="child")
             kind = "thread" if self._is_end(event) else WAKERS.get(event.waker_kind, "unknown")
-            self._end(event.now_ns, event.waker, event.waker_process, kind)
+            self._end(event.now_ns, event.waker, event.waker_process, kind, by_child=by_child)
         elif self._has_lost(event):
             self._since_ns = event.now_ns
         elif event.kind == lib.CHAIN_GOT_CPU:
@@ -298,7 +302,13 @@ class ThreadStates:
         self._end(event.now_ns, event.waker if is_same or length_ns <= SLICE_NS else 0)
 
     def _end(
-        self, now_ns: int, waker: int = 0, process: int = 0, kind: WakerKind = "unknown"
+        self,
+        now_ns: int,
+        waker: int = 0,
+        process: int = 0,
+        kind: WakerKind = "unknown",
+        *,
+        by_child: bool = False,
     ) -> None:
         if self._since_ns and self._since_ns < now_ns:
             length_ns = now_ns - self._since_ns
@@ -307,6 +317,7 @@ class ThreadStates:
                 waker, process, kind = self._taker, 0, "unknown"
             place, awaited = self._place, self.awaited
             was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
+            was = replace(was, by_child=True) if by_child else was
             if self._state == "running" and self._woke_ns >= self._since_ns:
                 was = replace(was, woke=True)
             self.done.append(was)
