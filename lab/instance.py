@@ -136,7 +136,8 @@ class Instance:
         return os.environ | dict.fromkeys(folders, str(self.folder))
 
     def _warnings(self) -> str:
-        lines = (self.folder / "ovs-vswitchd.log").read_text(errors="replace").splitlines()
+        log = self.folder / "ovs-vswitchd.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return "\n".join(line.split("|", 2)[2] for line in lines if _WARNING.search(line))
 
     def _start_database(self, stack: contextlib.ExitStack) -> None:
@@ -201,9 +202,9 @@ class Instance:
                 timeout=self._timeout_s,
             )
         except subprocess.TimeoutExpired as error:
-            raise TimeoutExpiredError(
-                f"{program.name} {' '.join(args)}: no answer within {self._timeout_s:g} s"
-            ) from error
+            waited = f"{program.name} {' '.join(args)}: no answer within {self._timeout_s:g} s"
+            said = one_line(self._warnings()) or "nothing"
+            raise TimeoutExpiredError(f"{waited}; ovs-vswitchd says {said}") from error
         except OSError as error:
             raise OvsCommandError(f"can't run {program}: {error.strerror}") from error
         if done.returncode:

@@ -32,10 +32,10 @@ class Suite:
     name: str
     architecture: str = ""
 
-    def closure(self, package: str) -> list[str]:
-        """The names of the package and all it depends on, as on an empty machine."""
+    def closure(self, *packages: str) -> list[str]:
+        """The names of the packages and all they depend on, as on an empty machine."""
         self._refresh_lists()
-        listing = self._apt("apt-get", "install", "--print-uris", "--yes", "-qq", package)
+        listing = self._apt("apt-get", "install", "--print-uris", "--yes", "-qq", *packages)
         return [_name_in_uri_line(line) for line in listing.splitlines()]
 
     def version(self, package: str) -> str:
@@ -114,7 +114,7 @@ _OF_THE_MACHINE = ("libc6", "libgcc-s1", "libstdc++6", "libcrypt1")
 
 
 def unpacked(package: str, *others: str) -> Path:
-    """A folder in the cache with the package, the libraries that it needs, and these others.
+    """A folder in the cache with the package, these others, and the libraries that all need.
 
     Nothing is installed: no service of it starts. `library_path` has them found.
     """
@@ -122,7 +122,8 @@ def unpacked(package: str, *others: str) -> Path:
     folder = cache_dir() / "unpacked" / f"{package}-{suite.version(package)}"
     with locked("unpacked"):
         if not folder.exists():
-            needed = (each for each in suite.closure(package) if each.startswith("lib"))
+            closure = suite.closure(package, *others)
+            needed = (each for each in closure if each.startswith("lib"))
             names = {*needed, *others}.difference(_OF_THE_MACHINE)
             partial = folder.with_name(folder.name + ".partial")
             shutil.rmtree(partial, ignore_errors=True)
