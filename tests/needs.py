@@ -24,6 +24,12 @@ def need_sdt_header() -> None:
         pytest.fail(_said(f"<{SDT_HEADER}>"), pytrace=False)
 
 
+def is_preempt_rt() -> bool:
+    """Whether the kernel has CONFIG_PREEMPT_RT (kernel/ksysfs.c in its patches, 6.12 and later)."""
+    realtime = Path("/sys/kernel/realtime")
+    return realtime.exists() and realtime.read_text().strip() == "1"
+
+
 def in_kernels_types(name: str) -> bool:
     """Whether something of that name is in the types of this kernel."""
     return BTF.exists() and b"\0%b\0" % name.encode() in BTF.read_bytes()

@@ -10,10 +10,9 @@ import pytest
 
 from tests.integration.capture.captures import StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
+from tests.needs import is_preempt_rt
 from tests.workload import LASTS_NS
 
-# 1 with CONFIG_PREEMPT_RT (kernel/ksysfs.c in the RT patches and from 6.12 on).
-REALTIME = Path("/sys/kernel/realtime")
 INTERRUPTS = Path("/proc/irq")
 CPU = 0
 
@@ -21,7 +20,7 @@ CPU = 0
 @pytest.fixture
 def realtime() -> None:
     """Skips where interrupts are no threads."""
-    if not REALTIME.exists() or REALTIME.read_text().strip() != "1":
+    if not is_preempt_rt():
         pytest.skip("interrupts are threads only with PREEMPT_RT")
 
 
