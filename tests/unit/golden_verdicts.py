@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_delay.analysis.missed import missed_sentences
-from kernel_delay.analysis.verdict import judge
+from kernel_delay.analysis.verdict import OF_CHAINS, judge
 from kernel_delay.model import Finding
 from tests.unit.verdict_samples import LOST, RULE_NAMES, samples_of
 
@@ -38,7 +38,7 @@ def _of_rule(rule: str) -> Iterator[str]:
     ]
     once = list(dict.fromkeys(map(_shown, found)))
     yield f"{rule}: {len(once)} of {len(found)}"
-    shortened = rule.startswith("wait_") and rule not in (*IN_FULL, "wait_chain", "wait_chain_end")
+    shortened = rule.startswith("wait_") and rule not in (*IN_FULL, *OF_CHAINS)
     yield from once[:1] if shortened else once
 
 

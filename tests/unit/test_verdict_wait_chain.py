@@ -14,6 +14,7 @@ from kernel_delay.model import (
     Sleep,
     SleepFile,
     SleepReason,
+    SyscallStats,
     Thread,
     WaitChain,
 )
@@ -65,6 +66,35 @@ def test_wait_itself_is_not_said_again() -> None:
 
 def test_root_that_only_slept_is_a_remark() -> None:
     assert finding(ChainPart((ROOT,), "blocked", 500 * MS, "clock")).remark
+
+
+def children(waits: int) -> Sleep:
+    """So many waits for the end of children, a window long."""
+    return Sleep("child", "wait4", (), False, waits, TIMED_WINDOW_NS, TIMED_WINDOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "forks", "is_remark"),
+    [
+        ("running", "unknown", 4, False),
+        ("blocked", "disk", 4, False),
+        # A script that has nothing to do runs sleep(1), and a shell an editor.
+        ("blocked", "clock", 4, True),
+        ("blocked", "terminal", 4, True),
+        # Who restarts what ends may have nothing else to do.
+        ("running", "unknown", 1, True),
+        ("running", "unknown", 0, True),
+    ],
+)
+def test_children_that_a_thread_starts_itself_are_its_work(
+    state: ChainState, reason: SleepReason, forks: int, is_remark: bool
+) -> None:
+    thread = waiting(ChainPart((ROOT,), state, 500 * MS, reason))
+    calls = (SyscallStats(56, "clone", forks, 5, 5),) if forks else ()
+    thread = replace(thread, sleeps=(children(5),), syscalls=calls)
+    sample = judge(bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS)))
+    found = next(each for each in sample.verdict if each.rule == "wait_chain")
+    assert found.remark == is_remark
 
 
 def test_root_that_is_not_known_is_not_named() -> None:

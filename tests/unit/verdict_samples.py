@@ -404,6 +404,18 @@ def _wait_chain_end() -> Iterator[Sample]:
         yield _chained(*several)
 
 
+def _wait_chain_several() -> Iterator[Sample]:
+    states: tuple[ChainState, ...] = ("running", "runnable", "throttled", "stopped", "frozen")
+    programs = [ChainThread(0, 0, NAME), *(ChainThread(n, n, NAME) for n in range(5, 8))]
+    for first in states:
+        parts = [
+            ChainPart((each,), state, ns, cgroup="/batch", by=programs[-1])
+            for each in programs
+            for state, ns in ((first, 60 * MS), ("blocked", 40 * MS))
+        ]
+        yield _chained(*parts)
+
+
 def _idle_server() -> Iterator[Sample]:
     clients = [ChainThread(51 + n, 50 + n, NAME) for n in range(5)]
     for count in (1, 5):
@@ -525,6 +537,7 @@ _OF_RULE = {
     "user_work": _user_work,
     "wait_chain": _wait_chain,
     "wait_chain_end": _wait_chain_end,
+    "wait_chain_several": _wait_chain_several,
     "idle_server": _idle_server,
 }
 

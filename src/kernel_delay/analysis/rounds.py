@@ -7,6 +7,7 @@ from msgspec import Struct
 from kernel_delay.analysis.states import STATES, states
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
+from kernel_delay.analysis.verdict.chain_several import WAIT_CHAIN_SEVERAL
 from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length, share
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN
@@ -110,8 +111,8 @@ UNKNOWN_CAUSE = "unknown"
 # Of a round that this tool had most of, its rule finds that.
 _STATES = tuple(state for state in STATES if state != "tool")
 
-# A wait chain is one cause, whether its root is known or not.
-_ALIKE = {WAIT_CHAIN_END.name: WAIT_CHAIN.name}
+# A wait chain is one cause, whether its root is known or not, and however many there are.
+_ALIKE = dict.fromkeys((WAIT_CHAIN_END.name, WAIT_CHAIN_SEVERAL.name), WAIT_CHAIN.name)
 
 _RULES = tuple(rule.name for rule in (*RULES, USER_WORK) if rule.name not in _ALIKE)
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.asleep import ASLEEP
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
+from kernel_delay.analysis.verdict.chain_several import WAIT_CHAIN_SEVERAL
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
 from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     LOCK,
     WAIT_CHAIN,
     WAIT_CHAIN_END,
+    WAIT_CHAIN_SEVERAL,
     IDLE_SERVER,
     LOCK_POLLED,
     *WAIT_RULES,
@@ -52,7 +54,7 @@ RULES: tuple[Rule, ...] = (
 """All but user_work, which acquits only where none of these accuses."""
 
 
-OF_CHAINS = (WAIT_CHAIN.name, WAIT_CHAIN_END.name)
+OF_CHAINS = (WAIT_CHAIN.name, WAIT_CHAIN_END.name, WAIT_CHAIN_SEVERAL.name)
 """The rules that find something with `--chains` alone."""
 
 

@@ -35,6 +35,7 @@ from kernel_delay.model import (
     ChainState,
     ChainThread,
     Sample,
+    SleepReason,
     Thread,
     Who,
 )
@@ -52,6 +53,12 @@ _READS = frozenset(("read", "readv", "recvfrom", "recvmsg", "recvmmsg", "recv"))
 
 # Of a client that was kept from its work it is said for how long.
 _HELD: tuple[ChainState, ...] = ("stopped", "frozen", "throttled")
+
+# Calls that make a child, or a thread.
+_FORKS = frozenset(("clone", "clone3", "fork", "vfork"))
+
+# What one sleeps for that has nothing to do.
+_IDLE: frozenset[SleepReason] = frozenset(("clock", "signal", "terminal"))
 
 # Calls that are named.
 MOST_CALLS = 2
@@ -99,9 +106,29 @@ def _of_main_root(sample: Sample, thread: Thread) -> Sequence[ChainPart]:
     return () if is_own and len(threads) < 2 else by_state(parts)
 
 
-def _is_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> bool:
-    """Whether the wait was surely for work: something held the root, or the thread wanted it."""
-    return parts[0].state in ("throttled", "stopped", "frozen") or is_surely_wanted(sample, thread)
+def is_root_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -> bool:
+    """Whether the wait was surely for work: something held the root, or the thread wanted it.
+
+    Args:
+        sample: The sample.
+        thread: The thread that waited.
+        parts: What the root did, the longest first.
+    """
+    root = parts[0]
+    if root.state in _HELD or is_surely_wanted(sample, thread):
+        return True
+    # A script may start programs that only wait, as sleep(1), where it has nothing to do.
+    return _runs_programs(thread) and not (root.state == "blocked" and root.reason in _IDLE)
+
+
+def _runs_programs(thread: Thread) -> bool:
+    """Whether it waited mostly for the end of children, and made about as many."""
+    waited = [sleep for sleep in thread.sleeps if sleep.reason == "child"]
+    waits = sum(sleep.count for sleep in waited)
+    forks = sum(call.count for call in thread.syscalls if call.name in _FORKS)
+    waited_ns = sum(sleep.ns for sleep in waited)
+    is_most = 2 * waited_ns >= sum(sleep.ns for sleep in thread.sleeps)
+    return is_most and 0 < waits <= 2 * forks
 
 
 def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
@@ -136,7 +163,10 @@ def _lost_ns(sample: Sample, thread: Thread) -> int:
     parts = _of_main_root(sample, thread)
     if not parts:
         return 0
-    if _is_wanted(sample, thread, parts) or sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns:
+    if (
+        is_root_wanted(sample, thread, parts)
+        or sum_ns(parts) >= IDLE_SHARE * sample.window.duration_ns
+    ):
         return parts[0].ns
     return 0
 
@@ -150,8 +180,8 @@ def _say(case: Case) -> Statement:
     own = case.sample.target.pid
     who, it = (chain_thread(root, own), "it" if root.tid else "them")
     claim = f"{who} {activity(main)} while {name(case.sample, thread)} waited for {it}"
-    is_wanted = _is_wanted(case.sample, thread, parts)
-    work = work_of(case.sample, thread, is_wanted=is_wanted)
+    wanted = is_root_wanted(case.sample, thread, parts)
+    work = work_of(case.sample, thread, is_wanted=wanted)
     return Statement(
         f"{claim}{calls_of(thread)}",
         _WHO[main.state],
@@ -166,7 +196,7 @@ def _say(case: Case) -> Statement:
         explains=frozenset(
             explained for each in (thread, *case.others) for explained in explained_waits(each)
         ),
-        is_wanted=is_wanted,
+        is_wanted=wanted,
     )
 
 
