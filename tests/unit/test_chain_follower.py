@@ -15,7 +15,15 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS
-from kernel_delay.capture.chains import UNUSED_NS, Follower, peers, places, slices
+from kernel_delay.capture.chains import (
+    BEHIND_NS,
+    MOST_LEFT,
+    UNUSED_NS,
+    Follower,
+    peers,
+    places,
+    slices,
+)
 from kernel_delay.capture.chains._chain_records import ffi, lib
 from kernel_delay.capture.chains.followed import MOST_FORKED
 from kernel_delay.capture.chains.programs import ChainPrograms
@@ -66,9 +74,12 @@ class Programs(ChainPrograms):
     def missed(self) -> int:
         return 0
 
-    def events(self) -> "Iterator[ChainEvent]":
-        taken, self.queue = self.queue, []
-        yield from taken
+    def left(self) -> int:
+        return len(self.queue)
+
+    def events(self, until_ns: int) -> "Iterator[ChainEvent]":
+        while self.queue and self.queue[0].now_ns <= until_ns:
+            yield self.queue.pop(0)
 
 
 @pytest.fixture
@@ -191,6 +202,27 @@ def test_child_that_is_gone_before_anybody_looks_is_the_root(
     assert programs.followed == {client}
 
 
+@pytest.mark.parametrize(("left", "are_taken"), [(MOST_LEFT, True), (MOST_LEFT + 1, False)])
+def test_much_that_is_far_behind_a_window_is_left_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, left: int, are_taken: bool
+) -> None:
+    """To read it all would take as long as it takes others to write as much again."""
+    client, child = os.getpid(), 2**22
+    programs = sleeping_for(monkeypatch, client, "child")
+    follower = Follower(programs, (client,), UnixSockets())
+    lives(programs, child, client, 100)
+    for n in range(left):
+        runs(programs, client, client, 220 + BEHIND_NS + 1 + n)
+    ((_, shown),) = follower.chains([(client, blocked(client, 90))], 90, 220)
+    assert shown.chain is not None
+    assert [part.state for part in shown.chain.parts] == ["running", "runnable"]
+    assert (not programs.queue) == are_taken
+    # Who has ended may be of what is left.
+    assert programs.followed == ({client} if are_taken else {client, child})
+    follower.look()
+    assert not programs.queue
+
+
 def test_children_that_nobody_has_waited_for_are_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that were left to a first process that takes its time."""
     client = os.getpid()
@@ -305,7 +337,7 @@ def test_file_that_a_child_sleeps_on_for_long_is_asked_for(
     monkeypatch.setattr(peers.Peers, "note_place", lambda self, pid, tid, place: asked.append(pid))
     follower = Follower(programs, (client,), UnixSockets())
     forked(programs, child, client, 10)
-    goes_to_sleep(programs, child, child, session.monotonic_ns() + UNUSED_NS)
+    goes_to_sleep(programs, child, child, session.monotonic_ns())
     follower.look()
     assert not asked
     forked(programs, child, client, 10)

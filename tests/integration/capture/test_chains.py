@@ -8,19 +8,24 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kernel_delay.capture.chains._chain_records import lib
+from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.program_names import CHAIN_MAPS, STATES_OF_FOLLOWED, STOPS_OF_ALL
 from kernel_delay.capture.program_options import ProgramOptions
 from kernel_delay.capture.programs import Programs
+from kernel_delay.loader._records import lib as session
 from kernel_delay.loader.objects import load_object, open_object
 from tests import commands
 from tests.needs import needed
 from tests.workload import wait_until
+
+if TYPE_CHECKING:
+    from kernel_delay.capture.chains._chain_records import ChainEvent
 
 pytestmark = pytest.mark.usefixtures("measurable")
 
@@ -149,6 +154,11 @@ def test_process_that_is_met_later_is_followed_in_a_pid_namespace(tmp_path: Path
     assert found.total() >= LEAST_SHARE
 
 
+def taken(chains: ChainPrograms) -> "Iterator[ChainEvent]":
+    """Those up to now."""
+    return chains.events(session.monotonic_ns())
+
+
 def test_without_chains_nothing_of_it_is_loaded() -> None:
     with open_object("capture", built_in=True) as bpf_object:
         ProgramOptions(bpf_object, (os.getpid(),), Plan(WINDOWS), children=False)
@@ -166,18 +176,18 @@ def test_nobody_is_followed_any_more_after_the_end(forking: int) -> None:
         kinds = set[int]()
 
         def are_all_reported() -> bool:
-            kinds.update(event.kind for event in chains.events())
+            kinds.update(event.kind for event in taken(chains))
             return kinds >= {lib.CHAIN_FORKED, lib.CHAIN_LEFT_CPU}
 
         wait_until(are_all_reported, "a fork")
         chains.close()
         again = programs.chains()
         # What was written before.
-        list(again.events())
+        list(taken(again))
         shells = forked_by(forking)
         wait_until(lambda: forked_by(forking) not in ([], shells), "another shell")
         again.note_states()
-        assert {event.kind for event in again.events()} <= {lib.CHAIN_SIGNALLED}
+        assert {event.kind for event in taken(again)} <= {lib.CHAIN_SIGNALLED}
         again.close()
 
 
@@ -189,7 +199,7 @@ def test_forks_are_followed_unless_there_are_too_many(forking: int) -> None:
         seen = set[tuple[int, int]]()
 
         def is_seen(kind: int) -> bool:
-            seen.update((event.kind, event.process) for event in chains.events())
+            seen.update((event.kind, event.process) for event in taken(chains))
             return kind in {each for each, _ in seen}
 
         wait_until(lambda: is_seen(lib.CHAIN_WOKEN), "the end of a wait")

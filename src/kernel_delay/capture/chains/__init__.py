@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 # Who was in no chain for so long is not followed any more.
 UNUSED_NS = 10_000_000_000
 
+# Who ended a wait that goes on behind its window is looked for in so much of the time behind it, if
+# there are more events than are read soon. Those are of the next window.
+BEHIND_NS = 200_000_000
+MOST_LEFT = 4_000
+
 
 class Follower:
     """The wait chains of measured processes, from construction to close()."""
@@ -71,6 +76,8 @@ class Follower:
         self._slept: set[int] = set()
         self._missed = 0
         self._looked_ns = 0
+        # Whether many events are left for later.
+        self._is_behind = False
         self._programs = programs
         self._unseen = list(pids)
         for pid in pids:
@@ -92,9 +99,21 @@ class Follower:
                 self._held_by.begin(pid)
                 self._unseen.append(pid)
 
-    def look(self) -> None:
-        """Take the events that there are, and follow whoever is waited for by now."""
-        self._take_events()
+    def look(self, until_ns: int = 0) -> None:
+        """Take the events that there are, and follow whoever is waited for by now.
+
+        Args:
+            until_ns: Of what is later much is left, by the clock of the windows. 0: now.
+        """
+        now_ns = session.monotonic_ns()
+        if 0 < until_ns < now_ns:
+            self._take_events(until_ns)
+            self._is_behind = self._programs.left() > MOST_LEFT
+            if self._is_behind:
+                self._judge_waits()
+                return
+        self._is_behind = False
+        self._take_events(now_ns)
         before_ns = self._looked_ns - LASTS_NS
         if any(
             each.state == "runnable" and each.lasts_since(before_ns)
@@ -110,15 +129,11 @@ class Follower:
         while True:
             if self._unseen:
                 self._programs.note_states()
-                self._take_events()
+                self._take_events(session.monotonic_ns())
             for pid in self._unseen:
                 self._look_at(pid)
             self._unseen = []
-            self._peers.judge_waits(self._states, self._looked_ns)
-            for pid, hops in self._peers.waited_for():
-                if self._followed.follow(pid, hops, self._looked_ns):
-                    self._held_by.begin(pid)
-                    self._unseen.append(pid)
+            self._judge_waits()
             if not self._unseen:
                 break
         for states in self._states.values():
@@ -128,6 +143,14 @@ class Follower:
             if self._followed.is_forked(states.process) and states.lasts_since(before_ns):
                 self._note_place(states)
         self._siblings.look(self._ends(), self._looked_ns)
+
+    def _judge_waits(self) -> None:
+        """Look whom the threads wait for, and follow these from now on."""
+        self._peers.judge_waits(self._states, self._looked_ns)
+        for pid, hops in self._peers.waited_for():
+            if self._followed.follow(pid, hops, self._looked_ns):
+                self._held_by.begin(pid)
+                self._unseen.append(pid)
 
     def _ends(self) -> set[int]:
         """Other processes with threads that sleep, since before the last look, for nobody known."""
@@ -163,7 +186,7 @@ class Follower:
 
         What was before the end of the window is forgotten.
         """
-        self.look()
+        self.look(stop_ns + BEHIND_NS)
         slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
         for process, thread in threads:
             yield process, self._with_chain(thread, slices, start_ns, stop_ns)
@@ -171,7 +194,7 @@ class Follower:
 
     def of_round(self, thread: Thread, start_ns: int, stop_ns: int) -> Thread:
         """Return the thread with its chain within a round that is over. Nothing is forgotten."""
-        self.look()
+        self.look(stop_ns + BEHIND_NS)
         self._names.renew()
         slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
         return self._with_chain(thread, slices, start_ns, stop_ns)
@@ -198,10 +221,14 @@ class Follower:
 
     def forget(self, before_ns: int, unused_ns: int = UNUSED_NS) -> None:
         """Keep nothing that was over by then, and nobody who was in no chain for so long."""
-        # Who was forked by one that has ended is to be known as that.
-        self._take_events()
+        if not self._is_behind:
+            # Who was forked by one that has ended is to be known as that.
+            self._take_events(session.monotonic_ns())
         for states in self._states.values():
             states.drop(before_ns)
+        if self._is_behind:
+            # Who has ended may be of events to come.
+            return
         self._states = {
             tid: each
             for tid, each in self._states.items()
@@ -278,8 +305,8 @@ class Follower:
     def _named(self, tid: int) -> ChainThread:
         return self._names.named(tid, self._states)
 
-    def _take_events(self) -> None:
-        for event in self._programs.events():
+    def _take_events(self, until_ns: int) -> None:
+        for event in self._programs.events(until_ns):
             self._names.note_waker(event)
             if event.kind == lib.CHAIN_SIGNALLED:
                 self._held_by.signalled(event.process, self._names.waker(event.waker))
@@ -311,7 +338,7 @@ class Follower:
                 self._peers.note_peer(event.process, event.waker_process)
                 self._note_work(event)
             states.note(event, place, stopper)
-        self._looked_ns = session.monotonic_ns()
+        self._looked_ns = until_ns
 
     def _note_work(self, event: "ChainEvent") -> None:
         """Note that the other thread of an event woke its thread, or forked it."""

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from kernel_delay.capture.chains._chain_records import ChainEvent
     from kernel_delay.loader._records import ControlPointer
 
-# Of a mebibyte each: who writes faster than they are read must not keep us from all else.
-MOST_BATCHES = 16
-
 
 class ChainPrograms:
     """Those programs, from construction to close()."""
@@ -47,6 +44,9 @@ class ChainPrograms:
         self._closing = ExitStack()
         self._control = control
         self._tgids: dict[int, int] = {}
+        # What was read, and how much of it is done with.
+        self._batch: Sequence[bytes] = ()
+        self._taken = 0
         self._reporting = [bpf_object.program(name) for name in CHAIN_PROGRAMS]
         self._states = bpf_object.program(STATES_OF_FOLLOWED)
         with ExitStack() as failing:
@@ -120,11 +120,23 @@ class ChainPrograms:
     def _misses(self) -> int:
         return sum(program.recursion_misses() for program in self._reporting)
 
-    def events(self) -> "Iterator[ChainEvent]":
-        """Take away and yield the events that are there."""
-        for _ in range(MOST_BATCHES):
-            batch: Sequence[bytes] = tuple(self._records.take())
-            for data in batch:
-                yield ffi.from_buffer("struct chain_event *", data)
-            if not batch:
+    def left(self) -> int:
+        """Return how many events there are: of more than a mebibyte not all."""
+        self._batch, self._taken = (*self._batch[self._taken :], *self._records.take()), 0
+        return len(self._batch)
+
+    def events(self, until_ns: int) -> "Iterator[ChainEvent]":
+        """Take away and yield the events up to then, by the clock of the windows.
+
+        Whoever writes faster than they are read keeps us from nothing else: what is later stays.
+        """
+        while True:
+            while self._taken < len(self._batch):
+                event = ffi.from_buffer("struct chain_event *", self._batch[self._taken])
+                if event.now_ns > until_ns:
+                    return
+                self._taken += 1
+                yield event
+            self._batch, self._taken = tuple(self._records.take()), 0
+            if not self._batch:
                 return

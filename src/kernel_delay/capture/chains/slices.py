@@ -104,18 +104,18 @@ def merged(slices: Sequence[Was], within_ns: int) -> list[Was]:
     group: list[Was] = []
     for was in slices:
         is_next = group and group[-1].until_ns == was.since_ns
-        if not is_next or not _merges(was) or was.until_ns - group[0].since_ns > within_ns:
+        if not is_next or not is_merged(was) or was.until_ns - group[0].since_ns > within_ns:
             found += _by_kind(group)
             group = []
-        if _merges(was):
+        if is_merged(was):
             group.append(was)
         else:
             found.append(was)
     return [*found, *_by_kind(group)]
 
 
-def _merges(was: Was) -> bool:
-    """Whether no other thread took part."""
+def is_merged(was: Was) -> bool:
+    """Whether a slice is merged with others: no other thread took part in it."""
     if was.state != "blocked":
         return True
     return was.place is not None and was.place.reason in ROOT_REASONS
