@@ -1,11 +1,13 @@
 """What the tests need is installed by `make test`: what is missing is a failure, not a skip."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from kernel_delay.host.preflight import BTF
+from tests.emulation import is_emulated
 
 SDT_HEADER = "sys/sdt.h"
 
@@ -28,6 +30,22 @@ def is_preempt_rt() -> bool:
     """Whether the kernel has CONFIG_PREEMPT_RT (kernel/ksysfs.c in its patches, 6.12 and later)."""
     realtime = Path("/sys/kernel/realtime")
     return realtime.exists() and realtime.read_text().strip() == "1"
+
+
+def need_real_time() -> None:
+    """Skips where a real-time task that never sleeps hangs the kernel, also without any tool.
+
+    With PREEMPT_RT it goes before RCU's and the timers' threads. An emulated CPU is too slow for
+    what is left to them.
+    """
+    if is_preempt_rt() and is_emulated():
+        pytest.skip("a real-time task that never sleeps hangs an emulated PREEMPT_RT")
+
+
+def make_real_time(pid: int, priority: int) -> None:
+    """Have a task go before all others, by SCHED_FIFO."""
+    need_real_time()
+    os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(priority))
 
 
 def in_kernels_types(name: str) -> bool:

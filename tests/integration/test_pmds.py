@@ -22,6 +22,7 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
+from tests.needs import make_real_time
 from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import HANGS_S, compile_workload, stop, wait_until
 
@@ -206,7 +207,7 @@ def test_iteration_that_kept_its_cpu_has_a_record(
 
 def keeps_its_cpu(tid: int, asked: mmap.mmap) -> bool:
     """Have a PMD thread iterate for long, as a real-time thread; return whether it kept its CPU."""
-    os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(tid, 1)
     time.sleep(READ_S)
     before_ns = waited_ns(tid)
     asked[:] = struct.pack("=I", ITERATION_MS)

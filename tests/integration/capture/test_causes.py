@@ -16,7 +16,7 @@ from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.test_thread_times import check, running_ns, time_of
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.integration.oracles import StartBpftrace
-from tests.needs import is_preempt_rt
+from tests.needs import need_real_time
 from tests.workload import LASTS_NS, wait_until
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -191,9 +191,7 @@ def test_real_time_hog_is_named_in_windows_without_switches(
 ) -> None:
     if len(CPUS) < 2:
         pytest.skip("it would keep the capture from the only CPU")
-    if is_preempt_rt() and is_emulated():
-        # Also with no tool beside it: as a real-time task it goes before RCU's and timers' threads.
-        pytest.skip("an endless real-time task hangs an emulated machine with PREEMPT_RT")
+    need_real_time()
     target = start_workload("spin", CPU, LASTS_NS)
     # Now and then the other one preempts it: a machine may keep a switch from all programs, and
     # then it is not known until the next one who has the CPU.

@@ -241,6 +241,9 @@ def test_cpu_quota_is_reported_as_throttling_without_cpu_contention(
     )
     # What a missed switch hid is neither.
     least_ns = -tolerance_ns - found.unaccounted_ns
+    if is_emulated():
+        # What it does before it sleeps may use the quota up: it sleeps while that lasts.
+        least_ns -= found.blocked_ns
     assert least_ns <= found.throttled_ns - counted[0] <= tolerance_ns + late_ns
     assert "throttled" in rules(sample)
     assert "cpu_contention" not in rules(sample) or found.ready_ns > 50 * MS
@@ -272,8 +275,8 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     limit = sample.system_state.cgroup
     assert limit is not None
     assert limit.used_ns is not None
-    # Each process also ran to begin and to end with that.
-    assert 0 <= limit.used_ns - ran[0] <= ran[0] // 10 + LATE_NS
+    # Each process also ran to begin and to end with that. The file counts in microseconds.
+    assert -1_000 <= limit.used_ns - ran[0] <= ran[0] // 10 + LATE_NS
     (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
     assert "Other processes had " in said.text
     assert " of the CPU time that its cgroup used." in said.text

@@ -32,6 +32,7 @@ from tests.integration.capture.test_thread_times import (
 )
 from tests.integration.capture.test_timeline import switches
 from tests.integration.capture.workload import StartWorkload, Workload
+from tests.needs import make_real_time
 from tests.workload import LASTS_NS, wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
@@ -191,7 +192,7 @@ def test_sleep_is_known_if_all_until_its_return_was_missed(
 ) -> None:
     workload = start_workload("sleeps", "nanosleep", 1, 300 * MS)
     # Else others could have it leave its CPU before it returns.
-    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(workload.pid, 1)
     measured = Measured(workload.pid, closing)
     slept = workload.slept(workload.pid)
     workload.send()
@@ -215,7 +216,7 @@ def test_wait_is_known_if_getting_the_cpu_was_missed(
     workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 500 * MS)
     for process, priority in ((workload, 1), (taker, 2)):
-        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        make_real_time(process.pid, priority)
     measured = Measured(workload.pid, closing)
     workload.send()
     wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
@@ -244,7 +245,7 @@ def test_waits_are_unknown_if_the_run_between_them_was_missed(
     workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, LASTS_NS)
     for process, priority in ((workload, 1), (taker, 2)):
-        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        make_real_time(process.pid, priority)
     measured = Measured(workload.pid, closing)
     let_run(workload, 10 * MS, workload.send)
     let_run(taker, 100 * MS, taker.send)
@@ -282,7 +283,7 @@ def test_who_had_the_cpu_is_unknown_if_switches_of_others_were_missed(
     first = start_workload("spin", CPU, LASTS_NS)
     second = start_workload("spin", CPU, 100 * MS)
     for priority, process in enumerate((workload, first, second), start=1):
-        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        make_real_time(process.pid, priority)
     measured = Measured(workload.pid, closing)
     let_run(workload, 10 * MS, workload.send)
     let_run(first, 5 * MS, first.send)
@@ -336,7 +337,7 @@ def test_running_thread_without_any_event_is_unaccounted(
     measured = Measured(workload.pid, closing)
     time.sleep(0.1)
     # A real-time thread is not taken off its CPU, which would tell.
-    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(workload.pid, 1)
     with measured.programs.blind(*SWITCHES, *CALLS):
         workload.send()
         time.sleep(0.05)
@@ -363,7 +364,7 @@ def test_running_thread_is_detected_as_it_leaves_its_cpu(
     taker = start_workload("spin", CPU, 5 * MS)
     # No other leaves a CPU to it or takes it: the switch to the taker is what shows.
     for process, priority in ((workload, 1), (taker, 2)):
-        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        make_real_time(process.pid, priority)
     measured = Measured(workload.pid, closing)
     time.sleep(0.1)
     with measured.programs.blind(*SWITCHES, *CALLS):
@@ -413,7 +414,7 @@ def test_stopped_thread_is_accounted_if_its_switch_was_missed(
     workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     # A real-time thread is not taken off its CPU before.
-    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(workload.pid, 1)
     workload.send()
     before_ns = cpu_time_ns(workload.pid)
     wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
@@ -433,7 +434,7 @@ def test_switch_missed_until_the_next_window_is_accounted_for(
     other = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     for process, priority in ((other, 1), (workload, 2)):
-        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        make_real_time(process.pid, priority)
     workload.send()
     before_ns = cpu_time_ns(workload.pid)
     wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
@@ -484,7 +485,7 @@ def test_call_is_unaccounted_if_its_return_was_missed(
     workload = start_workload("spin", CPU, LASTS_NS)
     measured = Measured(workload.pid, closing)
     # A real-time thread is not taken off its CPU, which would tell.
-    os.sched_setscheduler(workload.pid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(workload.pid, 1)
     with measured.programs.blind("on_sys_exit"):
         workload.send()
         wait_until(lambda: cpu_time_ns(workload.pid) > 10 * MS)
@@ -555,7 +556,7 @@ def test_missed_return_is_detected_when_others_take_the_cpu(
 ) -> None:
     workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 5 * MS)
-    os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(2))
+    make_real_time(taker.pid, 2)
     measured = Measured(workload.pid, closing)
     with measured.programs.blind("on_sys_exit"):
         workload.send()
@@ -594,7 +595,7 @@ def test_process_that_no_program_runs_beside_is_named(
 ) -> None:
     workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, LASTS_NS)
-    os.sched_setscheduler(taker.pid, os.SCHED_FIFO, os.sched_param(1))
+    make_real_time(taker.pid, 1)
     let_run(taker, 1 * MS, taker.send)
     stop(taker)
     measured = Measured(workload.pid, closing)
