@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -65,6 +66,29 @@ while True:
 """,
 }
 
+# Its child waits for the only CPU that both it and another one have.
+PREEMPTED = """
+import os, subprocess, sys
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+spins = "from time import process_time as ran; any(ran() > {} for _ in iter(int, 1))"
+hog = subprocess.Popen([sys.executable, "-c", spins.format(600)])
+while True:
+    subprocess.run([sys.executable, "-Sc", spins.format(0.2)])
+    if hog.poll() is not None:
+        break
+"""
+
+STOPPED = """
+import os, signal, subprocess, threading, time
+def resume(pid):
+    time.sleep(0.1)
+    os.kill(pid, signal.SIGCONT)
+while True:
+    child = subprocess.Popen(["sh", "-c", "kill -STOP $$; exec sleep 0"])
+    threading.Thread(target=resume, args=(child.pid,)).start()
+    child.wait()
+"""
+
 # The shell was there before anybody looked, and what it forks is not.
 ANSWERS_ITSELF = 'mkfifo "$0" && { while :; do sleep 0.03; echo; done >"$0" & exec cat "$0"; }'
 
@@ -124,6 +148,26 @@ def test_children_that_tell_their_end_by_a_signal_are_waited_for(program: str) -
         found = shares(parts_of(pid))
     assert found.total() >= LEAST_SHARE
     assert sum(share for names, share in found.items() if "sleep" in names) > LEAST_SHARE / 2
+
+
+def of_state(parts: list[dict[str, Any]], state: str) -> float:
+    """Which share of all waits a root was in that state."""
+    whole_ns = sum(part["ns"] for part in parts)
+    return sum(part["ns"] for part in parts if part["state"] == state) / whole_ns
+
+
+def test_child_that_is_preempted_is_known_throughout() -> None:
+    with running(PREEMPTED) as pid:
+        parts = parts_of(pid)
+        for child in forked_by(pid):
+            os.kill(child, signal.SIGKILL)
+    assert of_state(parts, "running") > 0.1
+    assert of_state(parts, "running") + of_state(parts, "runnable") >= LEAST_SHARE
+
+
+def test_child_that_is_stopped_is_not_asleep() -> None:
+    with running(STOPPED) as pid:
+        assert of_state(parts_of(pid), "stopped") >= LEAST_SHARE / 2
 
 
 def forked_by(pid: int) -> list[int]:

@@ -79,6 +79,15 @@ def test_tables_are_the_same_with_any_events(start: Start, plan: EventPlan | Non
         check_sums(sample)
 
 
+def test_no_shorter_call_is_an_event(start: Start) -> None:
+    """Where the machine has time most calls have three quarters of the length that one needs."""
+    shortest_ns = 2_000_000
+    process = start("storm", "1", "1500")
+    plan = event_plan(stack_mode="none", shortest_ns=shortest_ns)
+    sample = capture(process.pid, plan, until_it_slept(process, 100))
+    assert all(event.exit_ns - event.entry_ns >= shortest_ns for event in events_of(sample))
+
+
 class Late:
     """The extension, but that this process has no CPU for a while when a window was published."""
 
