@@ -91,6 +91,7 @@ def test_its_figures_are_those_of_upcall_show(ovs: Instance, tmp_path: Path) -> 
     assert second.poll_wait_ms == 500  # max-revalidator of vswitchd/vswitch.xml, Open vSwitch 3.5
     assert first.state is not None
     assert second.state is not None
+    assert second.state.flow_limit_before == first.state.flow_limit
     assert second.state.avg_n_flows == (first.state.avg_n_flows + second.n_flows) // 2
 
 

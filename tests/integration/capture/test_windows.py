@@ -3,6 +3,7 @@
 import itertools
 import os
 import statistics
+import subprocess
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from kernel_delay.model import Sample
 from tests.integration.capture.captures import StartCapture, calls
 from tests.integration.capture.test_thread_times import cpu_time_ns
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall, undisturbed
-from tests.workload import LASTS_NS
+from tests.workload import LASTS_NS, wait_until
 
 GETPPID = known_syscall("getppid")
 
@@ -59,6 +60,19 @@ def test_a_window_is_exact_while_all_cpus_are_busy(
     assert abs(sample.window.duration_ns - SAMPLE_TIME_NS) < 10_000
     assert sample.window.ended_by == "time"
     agree(workload, [sample])
+
+
+def test_calls_longer_than_a_window_have_its_time(start_capture: StartCapture) -> None:
+    """It is in one at both ends, or next to always."""
+    reads = ("dd", "if=/dev/urandom", "of=/dev/null", "bs=32M")
+    with subprocess.Popen(reads, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: cpu_time_ns(process.pid) > 10_000_000)
+        measured = start_capture(process.pid, "0.02").sample()
+        process.kill()
+    (thread,) = measured.threads
+    assert thread.time is not None
+    in_calls_ns = sum(call.on_cpu_ns or 0 for call in thread.syscalls)
+    assert in_calls_ns >= thread.time.kernel_ns // 2
 
 
 @pytest.mark.parametrize("interval", ["0", "0.05"])
