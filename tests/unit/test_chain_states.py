@@ -470,9 +470,13 @@ def test_busy_disk_is_known_from_the_beginning(monkeypatch: pytest.MonkeyPatch) 
 
 def test_slices_are_bounded_where_none_can_be_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SLICES", MOST_SLICES // 50)
+    tried = list[int]()
+    monkeypatch.setattr(module, "merged", lambda slices, within_ns: tried.append(within_ns))
     slices = read_often(followed(), 5000, ON_PIPE)
     assert len(slices) <= MOST_SLICES // 50
     assert slices[-1].until_ns == 50_000_010
+    # It takes long to find that out for each length.
+    assert not tried
 
 
 def test_parts_of_many_threads_are_added_up_by_process() -> None:

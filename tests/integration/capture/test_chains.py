@@ -152,8 +152,10 @@ def test_children_that_tell_their_end_by_a_signal_are_waited_for(program: str) -
 
 def of_state(parts: list[dict[str, Any]], state: str) -> float:
     """Which share of all waits a root was in that state."""
-    whole_ns = sum(part["ns"] for part in parts)
-    return sum(part["ns"] for part in parts if part["state"] == state) / whole_ns
+    lengths_ns = Counter[str]()
+    for part in parts:
+        lengths_ns[part["state"]] += part["ns"]
+    return lengths_ns[state] / lengths_ns.total()
 
 
 def test_child_that_is_preempted_is_known_throughout() -> None:

@@ -1,6 +1,7 @@
 """What a followed thread did for a while, who ended that, and as what it is part of a chain."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -104,18 +105,24 @@ def merged(slices: Sequence[Was], within_ns: int) -> list[Was]:
     group: list[Was] = []
     for was in slices:
         is_next = group and group[-1].until_ns == was.since_ns
-        if not is_next or not is_merged(was) or was.until_ns - group[0].since_ns > within_ns:
+        if not is_next or not _merges(was) or was.until_ns - group[0].since_ns > within_ns:
             found += _by_kind(group)
             group = []
-        if is_merged(was):
+        if _merges(was):
             group.append(was)
         else:
             found.append(was)
     return [*found, *_by_kind(group)]
 
 
-def is_merged(was: Was) -> bool:
-    """Whether a slice is merged with others: no other thread took part in it."""
+def fewest(slices: Sequence[Was]) -> int:
+    """Return how many are left at least if all are merged that can be."""
+    merges = [_merges(was) for was in slices]
+    return len(merges) - sum(each and following for each, following in pairwise(merges))
+
+
+def _merges(was: Was) -> bool:
+    """Whether no other thread took part."""
     if was.state != "blocked":
         return True
     return was.place is not None and was.place.reason in ROOT_REASONS

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.capture.chains._chain_records import lib
-from kernel_delay.capture.chains.slices import Place, Was, is_for_any_child, is_merged, merged
+from kernel_delay.capture.chains.slices import Place, Was, fewest, is_for_any_child, merged
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainState, SleepReason, WakerKind
@@ -328,8 +328,8 @@ class ThreadStates:
     def _make_room(self) -> None:
         """Keep half as many slices at most."""
         most, within_ns = MOST_SLICES // 2, MERGED_NS
-        kept = sum(not is_merged(was) for was in self.done)
-        while kept < most < len(self.done) and within_ns <= MOST_MERGED_NS:
+        is_worth_it = fewest(self.done) <= most
+        while is_worth_it and len(self.done) > most and within_ns <= MOST_MERGED_NS:
             self.done = merged(self.done, within_ns)
             within_ns *= 2
         del self.done[:-most]
