@@ -212,7 +212,7 @@ WAIT_CHAIN_END = Rule(
     lost_ns=_lost_ns,
     say=_say,
     measures="The end of a wait chain without a known root (`--chains`).",
-    limits="Does not detect the root. Counts as `wait_chain` does.",
+    limits="Counts as `wait_chain` does.",
     remark=True,
     lost_to=_end_of,
 )

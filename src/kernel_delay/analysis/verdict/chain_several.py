@@ -99,8 +99,7 @@ WAIT_CHAIN_SEVERAL = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_lost_ns,
     say=_say,
-    measures="The activities of several roots of a wait chain (`--chains`). Each has a tenth of the"
-    " waits, and none of them half.",
+    measures="Several roots of a wait chain, none with half of the waits (`--chains`).",
     limits="Counts as `wait_chain` does.",
     remark=True,
 )

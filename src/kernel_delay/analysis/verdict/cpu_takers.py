@@ -224,7 +224,6 @@ OWN_COST = Rule(
     least_share=OWN_COST_SHARE,
     lost_ns=_tool_ns,
     say=_say_cost,
-    measures="Time in kernel-delay's own program, which reports system calls as events and"
-    " takes their stacks.",
+    measures="Time in kernel-delay's own program that reports calls and takes their stacks.",
     limits="Does not include its programs' cost without events, about 0.1 µs per call.",
 )

@@ -164,7 +164,7 @@ KERNEL_WORK = Rule(
     lost_ns=_kernel_ns,
     say=_say_work,
     measures="Time on a CPU in system calls, by call, with the number of calls per second."
-    " Also whether calls as cheap as getpid took far longer than usual on this machine.",
+    " Also whether cheap calls, as getpid, took far longer than usual.",
     limits="Work in the kernel without a known call or fault is in `doubtful_user`. An"
     " expensive hook at each call is only found if the thread makes cheap calls.",
 )

@@ -152,7 +152,7 @@ PMD_ITERATION = Rule(
     least_share=ITERATION_SHARE,
     lost_ns=_iteration_ns,
     say=_say_iteration,
-    measures="Own code in an iteration of a PMD thread that Open vSwitch logged, by samples and"
-    " readings around it.",
+    measures="Own code in a PMD iteration that Open vSwitch logged, by samples and readings"
+    " around it.",
     limits="Interrupts count as own code.",
 )

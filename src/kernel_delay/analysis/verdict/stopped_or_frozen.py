@@ -107,8 +107,8 @@ STOPPED = Rule(
     least_share=SEEN_SHARE,
     lost_ns=_stopped_ns,
     say=_say_stopped,
-    measures="Time in the kernel's stopped and traced states, the number and length of the"
-    " stops, TracerPid, the last tracer, and the last stop signal with its sender.",
+    measures="Time in the kernel's stopped and traced states, the stops, the tracer, and the"
+    " last stop signal with its sender.",
     limits="If the process was stopped before the window, the signal and its sender are unknown.",
 )
 

@@ -319,8 +319,8 @@ WAIT_CHAIN = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_lost_ns,
     say=_say,
-    measures="The activity of the root of a wait chain (`--chains`). A root is a thread, or threads"
-    " of one process, that half of the waits were for.",
+    measures="The activity of the root of a wait chain (`--chains`): a thread, or threads of one"
+    " process, that half of the waits were for.",
     limits=f"Does not detect for whom a server works. {IDLENESS_COUNTS}",
     remark=True,
     lost_to=_root_of,
