@@ -226,21 +226,26 @@ class Follower:
             self._take_events(session.monotonic_ns())
         for states in self._states.values():
             states.drop(before_ns)
-        if self._is_behind:
-            # Who has ended may be of events to come.
-            return
+        if not self._is_behind:
+            self._forget_ended(before_ns, unused_ns)
+        self._held_by.forget()
+        self._siblings.forget()
+        self._names.forget()
+        self._peers.forget_window(self._states)
+
+    def _forget_ended(self, before_ns: int, unused_ns: int) -> None:
+        """Keep no threads and processes that have ended, or were in no chain for so long.
+
+        Of those there may be events to come, if not all are taken.
+        """
         self._states = {
             tid: each
             for tid, each in self._states.items()
             if not each.is_over and (each.done or not each.lasts_since(before_ns) or _lives(each))
         }
-        self._held_by.forget()
-        self._siblings.forget()
-        self._names.forget()
         # What those that have ended did is kept as long as it may be of a chain.
         did = {each.process for each in self._states.values() if each.done}
         self._drop(self._followed.forget_unused(before_ns, unused_ns, did))
-        self._peers.forget_window(self._states)
 
     def _held(
         self, parts: Sequence[ChainPart], start_ns: int, stop_ns: int
