@@ -263,12 +263,14 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     ran: list[int] = []
 
     def work() -> None:
-        before_ns = sum(ran_ns(burner.pid) for burner in burners)
+        before = [ran_ns(burner.pid) for burner in burners]
         other = threading.Thread(target=burn, args=(burners[1], 1.5))
         other.start()
         burn(burners[0], 0.4)
         other.join()
-        ran.append(sum(ran_ns(burner.pid) for burner in burners) - before_ns)
+        ran.extend(
+            ran_ns(burner.pid) - its_ns for burner, its_ns in zip(burners, before, strict=True)
+        )
 
     sample = measured(burners[0].pid, work)
     assert sample.system_state is not None
@@ -276,9 +278,10 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     assert limit is not None
     assert limit.used_ns is not None
     # Each process also ran to begin and to end with that. The file counts in microseconds.
-    assert -1_000 <= limit.used_ns - ran[0] <= ran[0] // 10 + LATE_NS
+    assert -1_000 <= limit.used_ns - sum(ran) <= sum(ran) // 10 + LATE_NS
     (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
-    assert "Other processes had " in said.text
+    # Who runs more on an emulated CPU, two of them at a time, is not sure.
+    assert "Other processes had " in said.text or 2 * ran[0] > limit.used_ns
     assert " of the CPU time that its cgroup used." in said.text
 
 
