@@ -447,25 +447,39 @@ def polled(
         programs.queue.append(event)
 
 
-@pytest.mark.parametrize(("forks", "waited"), [(True, {7: 50, 8: 50}), (False, {8: 100})])
-def test_poll_that_a_child_s_end_interrupts_may_be_for_the_child(
+@pytest.mark.parametrize(
+    ("is_own", "forks", "waited"),
+    [
+        (True, True, {7: 50, 8: 50}),
+        # It polls again at once: what for is not over.
+        (True, False, {8: 100}),
+        # It may wait for the other's answer still.
+        (False, True, {0: 50, 8: 50}),
+    ],
+)
+def test_poll_of_its_own_files_is_for_the_child_that_ends_it(
     monkeypatch: pytest.MonkeyPatch,
     sleepers: tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]],
+    is_own: bool,
     forks: bool,
     waited: dict[int, int],
 ) -> None:
-    """It is if the thread does not poll again at once."""
-    client, child = (each.pid for each in sleepers)
-    programs = sleeping_for(monkeypatch, client, "poll")
+    """As of one that a handler of SIGCHLD writes to."""
+    client, other = (each.pid for each in sleepers)
+    peer = FilePeer(client if is_own else other, "self")
+    programs = polls(monkeypatch, client, (SleepFile(3, 13, "pipe", "", None, (peer,)),))
     follower = Follower(programs, (client,), UnixSockets())
+    goes_to_sleep(programs, client, client, 50)
+    follower.look()
     signal, thread = session.WAKER_UNKNOWN, session.WAKER_THREAD
-    polled(programs, client, 100, waker=7, kind=signal, switches=1, ended_child=7)
+    polled(programs, client, 100, waker=7, kind=signal, switches=2, ended_child=7)
     if forks:
-        forked(programs, child, client, 157)
-    polled(programs, client, 160, waker=8, kind=thread, switches=2)
+        forked(programs, 2**22, client, 157)
+    polled(programs, client, 160, waker=8, kind=thread, switches=3)
     ((_, shown),) = follower.chains([(client, blocked(client, 100))], 90, 220)
     assert shown.chain is not None
-    assert {part.threads[0].tid: part.ns for part in shown.chain.parts} == waited
+    found = {part.threads[0].tid if part.threads else 0: part.ns for part in shown.chain.parts}
+    assert found == waited
 
 
 def test_interrupted_poll_is_for_whoever_ends_it_at_last(
@@ -528,7 +542,7 @@ def test_wait_for_a_stopped_fuse_server_is_its(
 ) -> None:
     client, server = (each.pid for each in sleepers)
     programs = sleeping_for(monkeypatch, client, "fuse")
-    monkeypatch.setattr(peers, "syscall_name", {0: "read", 83: "mkdir"}.get)
+    monkeypatch.setattr(places, "syscall_name", {0: "read", 83: "mkdir"}.get)
     monkeypatch.setattr(peers, "fuse_server", lambda device, likely: {40: server}.get(device))
     follower = Follower(programs, (client,), UnixSockets())
     reads(programs, client, 100, syscall=83)
@@ -662,7 +676,7 @@ def test_only_thread_that_works_is_the_server(
     client, server = (each.pid for each in sleepers)
     to_server = replace(SERVER, peers=(FilePeer(server, "app"),))
     programs = polls(monkeypatch, client, (), {client: (to_server,), server: ()})
-    monkeypatch.setattr(peers, "syscall_name", {43: "accept"}.get)
+    monkeypatch.setattr(places, "syscall_name", {43: "accept"}.get)
     follower = Follower(programs, (client,), UnixSockets())
     goes_to_sleep(programs, client, client, 100)
     follower.look()
@@ -803,7 +817,7 @@ def test_server_of_a_connection_that_is_over_is_who_listens(
     address = "{}:{}".format(*listener.getsockname())
     over = replace(SERVER, peer_address=address)
     programs = sleeping_for(monkeypatch, client, "socket_receive")
-    monkeypatch.setattr(peers, "syscall_name", {0: "read"}.get)
+    monkeypatch.setattr(places, "syscall_name", {0: "read"}.get)
     monkeypatch.setattr(peers, "find_files", lambda asked, *rest: dict.fromkeys(asked, over))
     with sleeping(pass_fds=(listener.fileno(),)) as server:
         listener.close()

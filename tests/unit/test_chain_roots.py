@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -293,6 +294,19 @@ def test_what_a_server_did_before_its_timer_is_not_known() -> None:
             Root((SERVER,), "unknown", "poll", gap="interrupt"): 58,
             Root((SERVER,), "running"): 2,
         }
+    )
+
+
+@pytest.mark.parametrize(("ender", "gap"), [(0, "interrupt"), (CHATTER, "serves")])
+def test_timer_that_ends_polls_is_nobody_who_is_served(ender: int, gap: ChainGap) -> None:
+    """As of an editor that looks twice a second, while its parent waits for its end."""
+    ticked = replace(slept(1000, 1099, ender, "poll"), gap=None if ender else "interrupt")
+    threads = {
+        CLIENT: [replace(slept(1000, 1100, SERVER, "child"), ended_ns=0)],
+        SERVER: [ticked, ran(1099, 1100)],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {Root((SERVER,), "unknown", "poll", gap=gap): 99, Root((SERVER,), "running"): 1}
     )
 
 

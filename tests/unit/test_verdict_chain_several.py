@@ -53,6 +53,20 @@ def test_one_process_is_to_be_looked_at() -> None:
     assert found.remark
 
 
+def test_root_that_is_not_known_is_named_by_its_time_too() -> None:
+    found, *_ = judged(
+        ChainPart((HEAD,), "unknown", 240 * MS, gap="interrupt"),
+        ChainPart((SUM,), "running", 200 * MS),
+        ChainPart((), "unknown", 60 * MS),
+        forks=5,
+    )
+    assert "waited for head and sha256sum in wait4" in found.sentence
+    waited = "For 240.0 ms it waited for several processes named head"
+    assert found.details[0] == f"{waited}; the root of that wait is not known."
+    # What that did is not known: it may have had nothing to do.
+    assert found.remark
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -60,6 +74,8 @@ def test_one_process_is_to_be_looked_at() -> None:
         [ChainPart((SUM,), "running", 260 * MS), ChainPart((HEAD,), "running", 240 * MS)],
         [ChainPart((SUM,), "running", 100 * MS), ChainPart((HEAD,), "running", 100 * MS)],
         [ChainPart((SUM,), "running", 240 * MS)],
+        # It is not known what any of them did.
+        [ChainPart((each,), "unknown", 240 * MS, gap="lasts") for each in (SUM, HEAD)],
         # Other rules have the process's own threads.
         [ChainPart((ChainThread(n, CLIENT, "own"),), "running", 240 * MS) for n in (3, 4)],
     ],

@@ -159,6 +159,7 @@ def _end(parts: Sequence[ChainPart], end: ChainThread, *, is_bounded: bool) -> I
         reason = reasons[gap].format(who=_process(end) if of_process else who)
         if not end.tid and not of_process:
             reason = reason.replace(f"{who} was ", f"{who} were ").replace(" at its ", " at their ")
+            reason = reason.replace("woke they", "woke them")
         return reason
 
     ns_of: Counter[ChainGap] = Counter()

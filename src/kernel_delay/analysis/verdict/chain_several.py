@@ -34,20 +34,22 @@ MOST_ROOTS = 3
 def _roots(sample: Sample, thread: Thread) -> list[list[ChainPart]]:
     """The parts of each process at the root, of each state one; those that take most first.
 
-    None where one has half of the waits, or where all that have a share together have less.
+    None where one has half of the waits, or where all that have a share together have less, or
+    where nothing is known of what they did.
     """
     if thread.chain is None:
         return []
     own, whole_ns = sample.target.pid, thread.chain.ns
     of_process: dict[Process, list[ChainPart]] = defaultdict(list)
     for part in awaited_parts(sample, thread):
-        if part.state != "unknown" and any(each.pid != own for each in part.threads):
+        if any(each.pid != own for each in part.threads):
             of_process[process_of(part.threads[-1])].append(part)
     found = [each for each in of_process.values() if sum_ns(each) >= NAMED_SHARE * whole_ns]
     found.sort(key=sum_ns, reverse=True)
     is_several = len(found) > 1 and sum_ns(found[0]) < ROOT_SHARE * whole_ns
     is_enough = sum(map(sum_ns, found)) >= ROOT_SHARE * whole_ns
-    return [by_state(each) for each in found] if is_several and is_enough else []
+    is_known = any(part.state != "unknown" for each in found for part in each)
+    return [by_state(each) for each in found] if is_several and is_enough and is_known else []
 
 
 def _lost_ns(sample: Sample, thread: Thread) -> int:
@@ -89,9 +91,13 @@ def _named(roots: Sequence[Sequence[ChainPart]], own: int) -> Iterator[str]:
     for parts in roots[:MOST_ROOTS]:
         main, whole_ns = parts[0], sum_ns(parts)
         root = main.threads[-1]
+        waited = f"For {length(whole_ns)} it waited for {chain_thread(root, own)}"
+        if main.state == "unknown":
+            yield f"{waited}; the root of that wait is not known."
+            continue
         did = f"{'it' if root.tid else 'they'} {activity(main)}"
         meanwhile = f" for {length(main.ns)}" if main.ns < whole_ns else " all the time"
-        yield f"For {length(whole_ns)} it waited for {chain_thread(root, own)}: {did}{meanwhile}."
+        yield f"{waited}: {did}{meanwhile}."
 
 
 WAIT_CHAIN_SEVERAL = Rule(

@@ -118,7 +118,8 @@ def is_root_wanted(sample: Sample, thread: Thread, parts: Sequence[ChainPart]) -
     if root.state in _HELD or is_surely_wanted(sample, thread):
         return True
     # A script may start programs that only wait, as sleep(1), where it has nothing to do.
-    return _runs_programs(thread) and not (root.state == "blocked" and root.reason in _IDLE)
+    is_idle = root.state == "blocked" and root.reason in _IDLE
+    return _runs_programs(thread) and root.state != "unknown" and not is_idle
 
 
 def _runs_programs(thread: Thread) -> bool:

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS, StateSlice
+from kernel_delay.capture.chains.places import file_key
 from kernel_delay.capture.chains.slices import (
     Ender,
     Place,
@@ -22,13 +23,11 @@ from kernel_delay.capture.chains.states import RESUMES_NS, ThreadStates
 from kernel_delay.capture.sleep_files import FileKey, find_files
 from kernel_delay.host.file_locks import lock_owner
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import FILE_CALLS, WRITES
-from kernel_delay.host.open_files import EPOLLS, End, holders, watched_now
+from kernel_delay.host.open_files import End, holders, watched_now
 from kernel_delay.host.open_files.fuse import fuse_server
 from kernel_delay.host.open_files.tcp_info import turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.process_memory import Patience
-from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import RECEIVE_REASONS, SleepFile, SleepReason
@@ -91,6 +90,7 @@ class Peers:
         # Who listens at addresses whose connections were over before their servers were found.
         self._listeners: dict[str, tuple[int, ...]] = {}
         self._judged_once: set[tuple[int, Place]] = set()  # places that were looked at
+        self._own_polls: set[tuple[int, Place]] = set()  # those of files of the process alone
 
     def forget_window(self, states: Mapping[int, ThreadStates]) -> None:
         """Forget threads without states, and who was not to be found: may be by the next window."""
@@ -173,6 +173,7 @@ class Peers:
                 continue
             if len(self._judged_once) >= MOST_PLACES:
                 self._judged_once.clear()
+                self._own_polls.clear()
             self._judged_once.add(poll)
             each.judge(0)
             if place.reason == "file_lock":
@@ -195,6 +196,8 @@ class Peers:
             self._known.update((polling.process, pid) for pid in others)
             found = [files[key] for key in own if key in files]
             self._accepts[tid] = bool(own) and len(found) == len(own) and all(map(_accepts, found))
+            if polling.place is not None and own and all(peers) and not others:
+                self._own_polls.add((polling.process, polling.place))
             pid = others.pop() if len(others) == 1 and all(peers) else self._asked_server(found)
             if pid:
                 polling.judge(pid)
@@ -268,7 +271,7 @@ class Peers:
 
     def _judge_fuse(self, states: ThreadStates, place: Place) -> None:
         # The first argument of other calls is a path, or a folder whose path may lead elsewhere.
-        if _key(states.process, place) is None:
+        if file_key(states.process, place) is None:
             return
         if place.device not in self._servers:
             self._servers[place.device] = fuse_server(place.device, self._hops)
@@ -285,7 +288,7 @@ class Peers:
 
     def note_place(self, process: int, tid: int, place: Place) -> None:
         """Note where a thread sleeps: whose its file is will be asked, if it is not known."""
-        key = _key(process, place)
+        key = file_key(process, place)
         if key is not None and key not in self._peers:
             self._asked.setdefault(key, (tid, place.reason))
 
@@ -296,7 +299,7 @@ class Peers:
 
         A wait that is called again at once, after a signal, a time-out or one of several children,
         is for whoever ends it at last; unless the thread woke somebody in between, or forked. A
-        poll is for the child whose end makes the thread do something else.
+        poll of nobody else's files is for the child whose end makes the thread do something else.
         """
         slices = []
         place, last, last_ns, ran_ns, woke = None, Ender(), 0, 0, False
@@ -309,7 +312,9 @@ class Peers:
                 goes_on = is_interrupted(was) and not own.is_known and last.is_known
                 if is_same and (goes_on or is_for_any_child(was.place)):
                     own, ended_ns = last, last_ns
-                elif was.by_child and not (is_same or own.tid):
+                elif (
+                    was.by_child and not is_same and (states.process, was.place) in self._own_polls
+                ):
                     own = Ender(was.waker, process=was.waker_process)
                 place, last, last_ns, ran_ns, woke = was.place, own, ended_ns, 0, False
             elif was.state == "running":
@@ -334,7 +339,7 @@ class Peers:
             return Ender(was.waker if was.state in ("runnable", "stopped") else 0)
         if was.waker_kind == "thread":
             return Ender(was.waker, process=was.waker_process)
-        key = _key(states.process, was.place) if was.place is not None else None
+        key = file_key(states.process, was.place) if was.place is not None else None
         peers = self._peers.get(key, ()) if key is not None else ()
         if was.awaited:
             peers = (was.awaited,)
@@ -380,13 +385,6 @@ class Peers:
             accepts = self._accepts.get(each.tid) or each.ended_at(is_accept, was.until_ns)
             if not accepts and not each.slept_at(is_of_own, was.since_ns, was.until_ns):
                 yield each
-
-
-def _key(process: int, place: Place) -> FileKey | None:
-    name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
-    if name not in FILE_CALLS or name in EPOLLS:
-        return None
-    return FileKey(process, place.fd, place.inode, name in WRITES)
 
 
 def _peers(file: SleepFile | None) -> tuple[int, ...]:

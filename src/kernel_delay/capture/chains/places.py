@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.slices import Place
+from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import SET_POLLS
-from kernel_delay.host.open_files import kernel_device
+from kernel_delay.host.kernel_names import FILE_CALLS, SET_POLLS, WRITES
+from kernel_delay.host.open_files import EPOLLS, kernel_device
 from kernel_delay.host.open_files.fuse import is_fuse
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC
@@ -89,3 +90,11 @@ class Places:
                 self._are_fuse.clear()
             self._are_fuse[device] = device > 0 and is_fuse(pid, device)
         return self._are_fuse[device]
+
+
+def file_key(process: int, place: Place) -> FileKey | None:
+    """Return which file a thread of the process sleeps on there; None: on none, or it polls."""
+    name = syscall_name(place.syscall) if place.inode and place.syscall >= 0 else None
+    if name not in FILE_CALLS or name in EPOLLS:
+        return None
+    return FileKey(process, place.fd, place.inode, name in WRITES)
