@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from kernel_delay.analysis.states import STATES, states
 from kernel_delay.analysis.verdict import RULES
-from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
-from kernel_delay.analysis.verdict.chain_several import WAIT_CHAIN_SEVERAL
+from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END, WAIT_CHAIN_SEVERAL
 from kernel_delay.analysis.verdict.formatting import WITHOUT_DELAY, length, share
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.analysis.verdict.wait_chains import WAIT_CHAIN

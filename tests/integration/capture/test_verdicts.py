@@ -77,7 +77,8 @@ def test_a_revalidator_with_too_much_work(
 def test_a_slow_change_of_bridges(start_workload: StartWorkload, measure: Measure) -> None:
     workload = start_workload("maps", CPU, LENGTH_NS, within=undisturbed())
     sample, _ = measure(workload)
-    worst = sample.verdict[0]
+    # Others may have the CPU for long where it is emulated.
+    worst = next(finding for finding in sample.verdict if finding.rule != "cpu_contention")
     assert worst.rule == "kernel_work"
     assert worst.who == "kernel"
     assert worst.tid == workload.pid

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.asleep import ASLEEP
-from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END
-from kernel_delay.analysis.verdict.chain_several import WAIT_CHAIN_SEVERAL
+from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END, WAIT_CHAIN_SEVERAL
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
 from kernel_delay.analysis.verdict.kernel_sleep import KERNEL_SLEEP
