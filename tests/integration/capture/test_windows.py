@@ -64,7 +64,7 @@ def test_a_window_is_exact_while_all_cpus_are_busy(
 
 def test_calls_longer_than_a_window_have_its_time(start_capture: StartCapture) -> None:
     """It is in one at both ends, or next to always."""
-    reads = ("dd", "if=/dev/urandom", "of=/dev/null", "bs=32M")
+    reads = ("dd", "if=/dev/urandom", "of=/dev/null", "bs=4M")
     with subprocess.Popen(reads, stderr=subprocess.DEVNULL) as process:
         wait_until(lambda: cpu_time_ns(process.pid) > 10_000_000)
         measured = start_capture(process.pid, "0.02").sample()
