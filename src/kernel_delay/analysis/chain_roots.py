@@ -168,9 +168,9 @@ class _Walk:
             serves = at in served if is_poll else serves
             if is_poll and other.ended_ns:
                 if not each.ended_ns:
-                    # Whom it was for is not known as long as it has woken nobody. But for timers.
-                    is_own = not other.waker or other.gap == "interrupt"
-                    yield other if is_own else replace(other, waker=0, gap="serves")
+                    # Whom it served is not known as long as it has woken nobody. A timer is nobody.
+                    by_nobody = not other.waker or other.gap == "interrupt"
+                    yield other if by_nobody else replace(other, waker=0, gap="serves")
                     continue
                 if answers is None:
                     answers = [*self._answers(each, frozenset(served.values()))]

@@ -140,9 +140,7 @@ def _say(case: Case) -> Statement:
             *work,
         ),
         advice,
-        explains=frozenset(
-            each for other in (thread, *case.others) for each in explained_waits(other)
-        ),
+        explains=explained_waits(case),
         is_wanted=is_wanted,
     )
 
@@ -272,9 +270,7 @@ def _say_roots(case: Case) -> Statement:
         {"roots": len(roots), "waited_ns": thread.chain.ns},
         (*_named(roots, own), *work_of(sample, thread, is_wanted=wanted)),
         advice,
-        explains=frozenset(
-            each for other in (thread, *case.others) for each in explained_waits(other)
-        ),
+        explains=explained_waits(case),
         is_wanted=wanted,
     )
 

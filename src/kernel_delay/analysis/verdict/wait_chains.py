@@ -194,9 +194,7 @@ def _say(case: Case) -> Statement:
         },
         (*_chain(case.sample, thread, main), *_further(case.sample, thread, parts), *work),
         _advice(main, own),
-        explains=frozenset(
-            explained for each in (thread, *case.others) for explained in explained_waits(each)
-        ),
+        explains=explained_waits(case),
         is_wanted=wanted,
     )
 
@@ -251,11 +249,13 @@ def _root_of(sample: Sample, thread: Thread) -> int:
     return key_of(parts[0].threads[-1]) if parts else 0
 
 
-def explained_waits(thread: Thread) -> Iterator[tuple[str, int]]:
-    """Yield the findings that its waits are by themselves."""
-    yield "asleep", thread.tid
-    for sleep in thread.sleeps:
-        yield f"wait_{sleep.reason}", thread.tid
+def explained_waits(case: Case) -> frozenset[tuple[str, int]]:
+    """Return the findings that the waits of the case's threads are by themselves."""
+    return frozenset(
+        (rule, thread.tid)
+        for thread in (case.thread, *case.others)
+        for rule in ("asleep", *(f"wait_{sleep.reason}" for sleep in thread.sleeps))
+    )
 
 
 def _chain(sample: Sample, thread: Thread, main: ChainPart) -> Iterator[str]:

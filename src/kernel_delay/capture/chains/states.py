@@ -315,11 +315,18 @@ class ThreadStates:
             self._named_ns[self._name] = self._named_ns.get(self._name, 0) + length_ns
             if self._state == "stopped":
                 waker, process, kind = self._taker, 0, "unknown"
-            place, awaited = self._place, self.awaited
-            was = Was(self._since_ns, now_ns, self._state, place, waker, process, kind, awaited)
-            was = replace(was, by_child=True) if by_child else was
-            if self._state == "running" and self._woke_ns >= self._since_ns:
-                was = replace(was, woke=True)
+            was = Was(
+                self._since_ns,
+                now_ns,
+                self._state,
+                self._place,
+                waker,
+                process,
+                kind,
+                self.awaited,
+                woke=self._state == "running" and self._woke_ns >= self._since_ns,
+                by_child=by_child,
+            )
             self.done.append(was)
             if len(self.done) > MOST_SLICES:
                 self._make_room()
