@@ -78,7 +78,8 @@ def test_a_slow_change_of_bridges(start_workload: StartWorkload, measure: Measur
     workload = start_workload("maps", CPU, LENGTH_NS, within=undisturbed())
     sample, _ = measure(workload)
     # Others may have the CPU for long where it is emulated.
-    worst = next(finding for finding in sample.verdict if finding.rule != "cpu_contention")
+    besides = ("cpu_contention",) if is_emulated() else ()
+    worst = next(finding for finding in sample.verdict if finding.rule not in besides)
     assert worst.rule == "kernel_work"
     assert worst.who == "kernel"
     assert worst.tid == workload.pid

@@ -93,8 +93,7 @@ def test_metrics_have_all_time_of_a_hundred_threads(start_workload: StartWorkloa
     """What they have more from one scrape to the next is the time that went by, a thread each."""
     threads = 100
     workload = start_workload("crowd", threads, 0)
-    # Above its limit it reads the threads less often.
-    with watching(workload.pid, "--max-cpu", "100") as watch:
+    with watching(workload.pid) as watch:
         # A thread each; they sleep from now on.
         workload.ask()
         first = watch.scrape()
