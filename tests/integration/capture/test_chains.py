@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +21,7 @@ from kernel_delay.capture.programs import Programs
 from kernel_delay.loader._records import lib as session
 from kernel_delay.loader.objects import load_object, open_object
 from tests import commands
+from tests.emulation import scaled
 from tests.needs import needed
 from tests.workload import wait_until
 
@@ -66,16 +66,12 @@ while True:
 """,
 }
 
-# Its child waits for the only CPU that both it and another one have.
-PREEMPTED = """
-import os, subprocess, sys
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-spins = "from time import process_time as ran; any(ran() > {} for _ in iter(int, 1))"
-hog = subprocess.Popen([sys.executable, "-c", spins.format(600)])
+# Of one CPU, which another one has too. Each child counts up to that.
+COUNTS = scaled(60_000)
+PREEMPTED = f"""
+import subprocess
 while True:
-    subprocess.run([sys.executable, "-Sc", spins.format(0.2)])
-    if hog.poll() is not None:
-        break
+    subprocess.run(["sh", "-c", "i=0; while [ $i -lt {COUNTS} ]; do i=$((i+1)); done"])
 """
 
 STOPPED = """
@@ -159,10 +155,13 @@ def of_state(parts: list[dict[str, Any]], state: str) -> float:
 
 
 def test_child_that_is_preempted_is_known_throughout() -> None:
-    with running(PREEMPTED) as pid:
-        parts = parts_of(pid)
-        for child in forked_by(pid):
-            os.kill(child, signal.SIGKILL)
+    cpu = {max(os.sched_getaffinity(0))}
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
+        os.sched_setaffinity(hog.pid, cpu)
+        with running(PREEMPTED) as pid:
+            os.sched_setaffinity(pid, cpu)
+            parts = parts_of(pid)
+        hog.kill()
     assert of_state(parts, "running") > 0.1
     assert of_state(parts, "running") + of_state(parts, "runnable") >= LEAST_SHARE
 
