@@ -120,9 +120,11 @@ def shares(parts: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
 def running(program: str) -> Iterator[int]:
     """A process that runs others, one after the other, as long as that."""
     with subprocess.Popen([sys.executable, "-c", program]) as process:
-        wait_until(lambda: bool(forked_by(process.pid)), "the first child")
-        yield process.pid
-        process.kill()
+        try:
+            wait_until(lambda: bool(forked_by(process.pid)), "the first child")
+            yield process.pid
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -157,11 +159,13 @@ def of_state(parts: list[dict[str, Any]], state: str) -> float:
 def test_child_that_is_preempted_is_known_throughout() -> None:
     cpu = {max(os.sched_getaffinity(0))}
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
-        os.sched_setaffinity(hog.pid, cpu)
-        with running(PREEMPTED) as pid:
-            os.sched_setaffinity(pid, cpu)
-            parts = parts_of(pid)
-        hog.kill()
+        try:
+            os.sched_setaffinity(hog.pid, cpu)
+            with running(PREEMPTED) as pid:
+                os.sched_setaffinity(pid, cpu)
+                parts = parts_of(pid)
+        finally:
+            hog.kill()
     assert of_state(parts, "running") > 0.1
     assert of_state(parts, "running") + of_state(parts, "runnable") >= LEAST_SHARE
 
