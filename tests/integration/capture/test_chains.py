@@ -77,6 +77,7 @@ while True:
 STOPPED = """
 import os, signal, subprocess, threading, time
 def resume(pid):
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
     time.sleep(0.1)
     os.kill(pid, signal.SIGCONT)
 while True:
