@@ -67,6 +67,18 @@ def test_root_that_is_not_known_is_named_by_its_time_too() -> None:
     assert found.remark
 
 
+def test_root_with_half_of_the_waits_may_be_known_for_less() -> None:
+    found, *_ = judged(
+        ChainPart((HEAD,), "running", 240 * MS),
+        ChainPart((HEAD,), "unknown", 30 * MS, gap="lasts"),
+        ChainPart((SUM,), "running", 100 * MS),
+        ChainPart((), "unknown", 130 * MS),
+        forks=5,
+    )
+    assert found.rule == "wait_chain_several"
+    assert "waited for head and sha256sum in wait4 for 370.0 ms" in found.sentence
+
+
 @pytest.mark.parametrize(
     "parts",
     [

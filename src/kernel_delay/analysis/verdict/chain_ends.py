@@ -31,6 +31,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     LOOK_AT,
     LOOK_AT_CODE,
     ROOT_SHARE,
+    WAIT_CHAIN,
     calls_of,
     explained_waits,
     is_root_wanted,
@@ -229,8 +230,8 @@ WAIT_CHAIN_END = Rule(
 def _roots(sample: Sample, thread: Thread) -> list[list[ChainPart]]:
     """The parts of each process at the root, of each state one; those that take most first.
 
-    None where one has half of the waits, or where all that have a share together have less, or
-    where nothing is known of what they did.
+    None where one is a finding by itself, or where all that have a share together have less than
+    half of the waits, or where nothing is known of what they did.
     """
     if thread.chain is None:
         return []
@@ -241,7 +242,8 @@ def _roots(sample: Sample, thread: Thread) -> list[list[ChainPart]]:
             of_process[process_of(part.threads[-1])].append(part)
     found = [each for each in of_process.values() if sum_ns(each) >= NAMED_SHARE * whole_ns]
     found.sort(key=sum_ns, reverse=True)
-    is_several = len(found) > 1 and sum_ns(found[0]) < ROOT_SHARE * whole_ns
+    by_itself = any(rule.lost_ns(sample, thread) for rule in (WAIT_CHAIN, WAIT_CHAIN_END))
+    is_several = len(found) > 1 and not by_itself
     is_enough = sum(map(sum_ns, found)) >= ROOT_SHARE * whole_ns
     is_known = any(part.state != "unknown" for each in found for part in each)
     return [by_state(each) for each in found] if is_several and is_enough and is_known else []
@@ -298,7 +300,7 @@ WAIT_CHAIN_SEVERAL = Rule(
     least_share=WANTED_SHARE,
     lost_ns=_lost_to_roots_ns,
     say=_say_roots,
-    measures="Several roots of a wait chain, none with half of the waits (`--chains`).",
+    measures="Several roots of a wait chain, none a finding by itself (`--chains`).",
     limits="Counts as `wait_chain` does.",
     remark=True,
 )
