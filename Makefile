@@ -91,22 +91,23 @@ test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
 # Each process of pytest would compile all tests once more, which takes it 7 CPU seconds.
 test-unit test-integration test-long: export PYTHONDONTWRITEBYTECODE :=
 
-# More at a time than two CPUs, as many of them wait; a file's one after the other.
-IN_PARALLEL := --numprocesses 4 --dist loadfile
+# More at a time than two CPUs, as many of them wait, and most of those that measure; a file's one
+# after the other.
+IN_PARALLEL = --numprocesses $(1) --dist loadfile
 
 ## test-unit: those without BPF
 test-unit: $(HOST_TEST_SETUP)
-	@exec $(BIN)/python -m pytest $(IN_PARALLEL) -m 'not long' tests/unit
+	@exec $(BIN)/python -m pytest $(call IN_PARALLEL,3) -m 'not long' tests/unit
 
 ## test-integration: those that measure
 test-integration: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
-	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m 'not long' --ignore=tests/unit
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(call IN_PARALLEL,4) -m 'not long' --ignore=tests/unit
 
-## test-long: those that take long: figures of cost, 10^6 events, a signal at any moment, axe-core
+## test-long: those that take long: figures of cost, 10^6 events, a signal at any moment, pages in a browser
 test-long: $(HOST_TEST_SETUP)
 	@ovs=$$(setup/openvswitch.sh); \
-	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(IN_PARALLEL) -m long
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(call IN_PARALLEL,4) -m long
 
 ## test-loads: 20,000 threads, 10^5 that end, 5,000 children, execs, reused PIDs, ten tools at once
 test-loads: $(HOST_TEST_SETUP)

@@ -11,6 +11,8 @@ from tests.assistants.answers import Exchange
 from tests.recordings import record_samples
 from tests.unit.samples import ACCOUNTED
 
+pytestmark = pytest.mark.long
+
 Printed = pytest.CaptureFixture[str]
 
 

@@ -132,12 +132,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_site_has_each_page_and_a_search(site: Path) -> None:
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS)).with_suffix(".html").exists()
     assert "Upcalls are lost" in (site / "search" / "search_index.js").read_text()
 
 
+@pytest.mark.long
 def test_site_loads_nothing_from_elsewhere(site: Path) -> None:
     loads = re.compile(r"<(?:script|img|iframe)[^>]*\ssrc=\"?(https?:[^\" >]*)|<link[^>]*https?:")
     assert [page for page in site.rglob("*.html") if loads.search(page.read_text())] == []

@@ -68,6 +68,8 @@ from tests.unit.test_round_comparison import round_of
 from tests.unit.test_verdict_wait_chain import MS, SERVER, waiting
 from tests.unit.timeline_samples import WITH_TIMELINE, many_slices
 
+pytestmark = pytest.mark.long
+
 
 def test_verdict_comes_first_then_threads_by_lost_time(open_page: Open, pictures: Path) -> None:
     page = open_page(page_of(sample_with_events(2000)))
@@ -227,7 +229,7 @@ def zoomed(page: Page, block: str) -> tuple[float, float, float]:
     return left, width, box["y"]
 
 
-@pytest.mark.parametrize("count", [1, 100, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [1, 100, 100_000])
 def test_the_timeline_of_any_many_events_is_zoomed(
     open_page: Open, pictures: Path, count: int
 ) -> None:
@@ -240,7 +242,7 @@ def test_the_timeline_of_any_many_events_is_zoomed(
     assert page.locator("#timeline .stack li").count() == 12
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [100, 100_000])
 def test_a_timeline_of_everything_is_zoomed(open_page: Open, pictures: Path, count: int) -> None:
     page = open_page(page_of(many_slices(count)))
     assert page.locator("#slices .rows div").count() == 20
@@ -287,7 +289,6 @@ def test_of_very_many_slices_the_shortest_are_left_out() -> None:
     assert shown.slices.since_ns == sorted(shown.slices.since_ns)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("sample", "drawn"), [(sample_with_events, "#timeline"), (many_slices, "#slices")]
 )

@@ -28,7 +28,7 @@ def check_counts(sample: Sample, tid: int, answer: dict[str, Any], count: int) -
 
 
 def test_denied_by_an_error(start_workload: StartWorkload, measure: Measure) -> None:
-    count = scaled(3_000_000)
+    count = scaled(1_000_000)
     workload = start_workload("denied", "error", count)
 
     sample, answer = measure(workload)

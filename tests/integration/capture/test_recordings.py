@@ -51,7 +51,7 @@ def target(measurable: None) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["a.kdr", "a.jsonl"])
+@pytest.mark.parametrize("name", ["a.kdr", pytest.param("a.jsonl", marks=pytest.mark.long)])
 def test_each_report_is_the_same_from_a_file(
     target: int, tmp_path: Path, form: str, name: str
 ) -> None:

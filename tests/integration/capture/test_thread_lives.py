@@ -74,7 +74,9 @@ def test_each_of_a_crowd_is_measured(
     assert callers == tids - {workload.pid}
 
 
-@pytest.mark.parametrize("options", [(), ("--no-accounting",)])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--no-accounting",), marks=pytest.mark.long)]
+)
 def test_ended_threads_without_room_are_summed_up(
     options: tuple[str, ...],
     slow_machine: bool,
