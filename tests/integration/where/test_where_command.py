@@ -131,7 +131,10 @@ def test_join_names_the_thread_and_the_deadlock_that_it_makes() -> None:
     joins, locks = threads[process.pid], threads[other]
     assert joins.waits_for == f"the end of thread {locks.name} ({other})"
     assert [(each.relation, each.tid) for each in locks.holders] == [("owner", process.pid)]
-    assert first.startswith(f"# DEADLOCK: {joins.name} ({process.pid}) waits for the end of ")
+    assert first.startswith("# DEADLOCK: ")
+    # A circle begins with its lowest TID, which is the later thread's where TIDs began anew.
+    waits = f"{joins.name} ({process.pid}) waits for the end of {locks.name} ({other})"
+    assert waits in first
 
 
 SHARED_PI_MUTEX = """
