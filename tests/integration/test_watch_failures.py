@@ -33,6 +33,7 @@ def are_whole(watching: Watching) -> bool:
     return all(len(samples_in(path)) == 1 for path in watching.recordings())
 
 
+@pytest.mark.long
 def test_a_kill_leaves_nothing_torn(looping: Workload, tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     with watch_of(looping.pid, folder, "--threshold", "0") as watching:

@@ -33,7 +33,9 @@ STOPS = 5
     few(
         [
             pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
-            pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
+            pytest.param(
+                "--rr", 0, 3, id="threads that also sleep, undisturbed", marks=pytest.mark.long
+            ),
             pytest.param(
                 "--other", 2, 0, id="two busy threads among others", marks=pytest.mark.long
             ),

@@ -53,6 +53,7 @@ def test_thread_that_calls_exec_has_its_new_tid(
     assert callers == {workload.pid: 1000}
 
 
+@pytest.mark.long
 def test_each_of_a_crowd_is_measured(
     slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
