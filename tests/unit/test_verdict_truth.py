@@ -132,6 +132,16 @@ def test_steal_is_held_against_the_kernels_counts() -> None:
     assert outcome(stolen, HEALTHY, span(steal=10 * MS)) == "FALSE"
 
 
+def test_page_faults_of_a_healthy_program_are_held_against_the_kernels_counts() -> None:
+    worked = finding("doubtful_user", "had 45,000 page faults", evidence={"lost_ns": 140 * MS})
+    counted = span()
+    for counted_ms, expected in ((140, "right"), (90, "FALSE")):
+        after = replace(counted.after, system={1: counted_ms * MS})
+        assert outcome(sample(worked), HEALTHY, replace(counted, after=after)) == expected
+    unexplained = replace(worked, text="The cause is not known.")
+    assert outcome(sample(unexplained), HEALTHY, counted) == "FALSE"
+
+
 def test_a_task_of_any_name_is_counted() -> None:
     named, done = threading.Event(), threading.Event()
 

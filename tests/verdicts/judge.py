@@ -36,13 +36,14 @@ class Judgement(Struct, frozen=True):
 
 
 class Witness(Struct, frozen=True):
-    """What the kernel's counts refute: tasks that did not run so long, or did not wait so long.
+    """What the kernel's counts refute: tasks that did not run, or wait, or have it work so long.
 
     The counts are of the whole capture, so what all its windows say is summed.
     """
 
     ran_too_little: dict[int, str]
     waited_too_little: dict[int, str]
+    had_too_little_done: dict[int, str]
     stole_ns: int
     idled: bool
 
@@ -51,6 +52,7 @@ def witness(samples: list[Sample], span: Span) -> Witness:
     """Compare what all windows of a capture say of CPUs with the kernel's counts."""
     said_ran: dict[int, int] = {}
     said_waited: dict[int, int] = {}
+    said_done: dict[int, int] = {}
     allowed: set[int] = set()
     for sample in samples:
         # Threads that wait for one CPU wait for the same task: it ran once.
@@ -67,9 +69,14 @@ def witness(samples: list[Sample], span: Span) -> Witness:
                 allowed.update(thread.scheduling.cpus)
         for tid, ns in takers.items():
             said_ran[tid] = said_ran.get(tid, 0) + ns
+        for finding in sample.verdict:
+            if finding.rule == "doubtful_user":
+                ns = finding.evidence["lost_ns"]
+                said_done[finding.tid] = said_done.get(finding.tid, 0) + ns
     return Witness(
         _refuted(said_ran, span.ran_ns),
         _refuted(said_waited, span.waited_ns),
+        _refuted(said_done, span.system_ns),
         span.steal_ns,
         any(span.idle_share(cpu) >= IDLED for cpu in span.after.idle if cpu not in allowed),
     )
@@ -126,6 +133,9 @@ def _false(sample: Sample, finding: Finding, truth: Truth, seen: Witness) -> str
         return f"[{why}] {said}" if why else None
     if finding.rule in truth.right | truth.also:
         return None
+    if truth.healthy and finding.rule == "doubtful_user" and "page faults" in finding.text:
+        why = seen.had_too_little_done.get(finding.tid)
+        return f"[the kernel worked for {why}] {said}" if why else None
     if finding.rule == "steal":
         return None if seen.stole_ns >= finding.evidence["lost_ns"] else f"[none] {said}"
     if finding.remark and finding.rule != "user_work":

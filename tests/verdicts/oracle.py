@@ -7,12 +7,16 @@ from msgspec import Struct
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
+# Where proc_pid_stat(5) has it, without the PID and the name.
+_STIME = 12
+
 
 class Count(Struct, frozen=True):
     """How long each task ran, and waited, in ns, and what each CPU did.
 
-    Tasks: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), and which run
-    or wait just now (proc_pid_stat(5), state). CPUs: idle and steal of proc_stat(5).
+    Tasks: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), which run or
+    wait just now, and how long the kernel worked for each (proc_pid_stat(5), state and stime).
+    CPUs: idle and steal of proc_stat(5).
     """
 
     ran: dict[int, int]
@@ -20,11 +24,12 @@ class Count(Struct, frozen=True):
     runnable: frozenset[int]
     idle: dict[int, int]
     steal_ns: int
+    system: dict[int, int] = {}
 
 
 def count() -> Count:
     """Read all counts."""
-    ran, waited, runnable = {}, {}, set()
+    ran, waited, system, runnable = {}, {}, {}, set()
     for process in filter(str.isdecimal, os.listdir("/proc")):
         try:
             for tid in os.listdir(f"/proc/{process}/task"):
@@ -32,7 +37,9 @@ def count() -> Count:
                 counts = (task / "schedstat").read_text().split()
                 ran[int(tid)], waited[int(tid)] = map(int, counts[:2])
                 # The name before the last parenthesis is of any bytes.
-                if (task / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R":
+                stat = (task / "stat").read_bytes().rpartition(b")")[2].split()
+                system[int(tid)] = int(stat[_STIME]) * TICK_NS
+                if stat[0] == b"R":
                     runnable.add(int(tid))
         except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue
@@ -42,7 +49,7 @@ def count() -> Count:
             name, *values = line.split()
             idle[int(name[3:])] = int(values[3]) * TICK_NS
             steal += int(values[7]) * TICK_NS
-    return Count(ran, waited, frozenset(runnable), idle, steal)
+    return Count(ran, waited, frozenset(runnable), idle, steal, system)
 
 
 def throttled_ns(group: Path) -> int:
@@ -80,6 +87,12 @@ class Span(Struct, frozen=True):
             # as waiting, or does not, by the kernel's release.
             return self.length_ns - ran_ns - self.throttled_ns
         return self.after.waited[tid] - self.before.waited.get(tid, 0)
+
+    def system_ns(self, tid: int) -> int | None:
+        """How long the kernel worked for a task; None if it ended meanwhile."""
+        if tid not in self.after.system:
+            return None
+        return self.after.system[tid] - self.before.system.get(tid, 0)
 
     @property
     def steal_ns(self) -> int:

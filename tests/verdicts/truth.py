@@ -26,7 +26,7 @@ class Truth(Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether there is no cause: right is to find nothing."""
+        """Whether there is no cause: right is to find nothing, or what the kernel counted too."""
         return not self.right
 
 
