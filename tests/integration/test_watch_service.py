@@ -60,6 +60,15 @@ def test_systemd_understands_all_of_it(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_process_has_the_name_of_the_instance(project: Path, tmp_path: Path) -> None:
+    (line,) = (each for each in settings(project / "setup" / UNITS[1], "Environment"))
+    named = line.partition("--comm ")[2].partition('"')[0]
+    unit = tmp_path / "named@redis-server.service"
+    unit.write_text(f"[Service]\nExecStart=/none/{named}\n")
+    # systemd says what it would start.
+    assert "/none/redis-server " in analyzed("verify", "--man=no", unit).stderr
+
+
 def test_it_leaves_little_to_whoever_takes_the_service_over(unit: Path) -> None:
     done = analyzed("security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit)
     assert done.returncode == 0, done.stdout
