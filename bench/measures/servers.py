@@ -38,7 +38,7 @@ class Servers(Measure):
         " request is CPU time of the server, so others that have its CPU do not count. The 99th"
         " percentile is of the answers as the client sees them. PostgreSQL is measured with the"
         " processes of its sessions (`--children`); kernel_delay.py measures one process alone."
-        " Before version 7dba9092 `watch` hooked each call, as `--calls` does:"
+        " Before version 1c828189 `watch` hooked each call, as `--calls` does:"
         " [what it costs since](../how-to/watch.md#what-it-costs)."
     )
 

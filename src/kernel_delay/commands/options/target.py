@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 _BY_NAME = ("comm", "cgroup", "unit", "pod", "container")
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """The options that name the process, or `several`; selection() has what they say."""
+def add_arguments(
+    parser: argparse.ArgumentParser,
+    *,
+    several: bool = False,
+    default: str = "the process named ovs-vswitchd",
+) -> None:
+    """The options that name the process, or `several`; selection() has what they say.
+
+    Args:
+        parser: That of the command.
+        several: Whether the command takes several processes.
+        default: What it measures without any of them, for its help.
+    """
     more = "; may be repeated" if several else ""
     parser.add_argument(
         "-p",
@@ -28,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         action="append",
         metavar="PID",
         help="measure the process with this PID, or the process of this thread ID (default:"
-        f" the process named ovs-vswitchd){more}",
+        f" {default}){more}",
     )
     if several:
         parser.add_argument(

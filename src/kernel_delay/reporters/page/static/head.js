@@ -156,13 +156,13 @@ function firstSentence(text) {
 }
 
 const WHO = {
-  program: "the program’s doing",
-  "other process": "another process’s doing",
-  kernel: "the kernel’s or a device’s doing",
-  limit: "a limit’s doing",
-  hypervisor: "the hypervisor’s doing",
-  person: "somebody’s doing",
-  tool: "kernel-delay’s own doing",
+  program: "caused by the program",
+  "other process": "caused by another process",
+  kernel: "caused by the kernel or a device",
+  limit: "caused by a limit",
+  hypervisor: "caused by the hypervisor",
+  person: "caused by somebody",
+  tool: "caused by kernel-delay",
 };
 
 function figure(name, value) {
