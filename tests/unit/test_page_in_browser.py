@@ -626,6 +626,8 @@ def test_coverage_counters_are_those_of_the_chosen_sample(
     page.screenshot(path=pictures / f"coverage-{width}.png", full_page=True)
     page.get_by_label("Sample", exact=True).select_option("1")
     assert rows.first.inner_text() == "util_xalloc\t30\t15.0"
+    pressed = page.locator(".samples button[aria-pressed=true]")
+    assert pressed.all_inner_texts() == [page.get_by_label("Show sample 2").inner_text()]
 
 
 @pytest.mark.parametrize("width", [WIDTH, 400])

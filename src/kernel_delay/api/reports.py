@@ -56,9 +56,8 @@ def _windows(samples: Samples) -> "Iterator[Sequence[Sample]]":
 
 def _write(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
     from kernel_delay.commands.options.pages import write_page
-    from kernel_delay.host.private_file import WholeFile
 
-    write_page(WholeFile(Path(path)), pieces)
+    write_page(Path(path), pieces)
 
 
 class Comparison:

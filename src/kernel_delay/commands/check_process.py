@@ -21,7 +21,8 @@ def process_findings(target: ProcessTarget) -> tuple[CheckFinding, ...]:
         objects = process_objects(target.pid)
     except KernelDelayError as error:
         return (CheckFinding("binary", "no", str(error), cost=NO_TRIGGERS),)
-    found = (_binary(objects[0]), _functions(objects[0]), _usdt(objects))
+    binary = CheckFinding("binary", "yes", objects[0].name)
+    found = (binary, _functions(objects[0]), _usdt(objects))
     if target.comm not in OVS_VSWITCHD:
         return found
     return (
@@ -51,18 +52,6 @@ def _followed(name: str, what: Followed, objects: Sequence[ProbedObject], pid: i
     except KernelDelayError as error:
         return CheckFinding(name, "unknown", str(error))
     return CheckFinding(name, "yes", "measured at USDT probes")
-
-
-def _binary(executable: ProbedObject) -> CheckFinding:
-    if executable.path_in_root is not None:
-        return CheckFinding("binary", "yes", executable.name)
-    return CheckFinding(
-        "binary",
-        "no",
-        f"{executable.name} was replaced while the process runs",
-        cost="its functions can't be looked up by name",
-        remedy="restart the process",
-    )
 
 
 def _functions(executable: ProbedObject) -> CheckFinding:

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import outputs as output_options
@@ -58,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
     comparison = compare_sides(before, after)
     _report(args, before.side, after.side, comparison)
     if args.html is not None:
-        _write_page(args.html, before.side, after.side, comparison)
+        from kernel_delay.reporters.page.comparison import render
+
+        page_options.write_page(args.html, render(before.side, after.side, comparison))
     damages = [*before.damages, *after.damages]
     for damage in damages:
         print_message(str(damage))
@@ -93,10 +94,3 @@ def _report(
                 reporter.lines(before, after, comparison, all_of_them=args.all)
             )
         output_options.stdout().flush()
-
-
-def _write_page(path: Path, before: "Side", after: "Side", comparison: "Comparison") -> None:
-    from kernel_delay.host.private_file import WholeFile
-    from kernel_delay.reporters.page.comparison import render
-
-    page_options.write_page(WholeFile(path), render(before, after, comparison))

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
@@ -53,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     result = survey(found, args.top or MOST_ROWS)
     _report(args, result)
     if args.html is not None:
-        _write_page(args.html, result)
+        from kernel_delay.reporters.page.fleet import render
+
+        page_options.write_page(args.html, render(result))
     return os.EX_DATAERR if found.left_out else os.EX_OK
 
 
@@ -69,10 +70,3 @@ def _report(args: argparse.Namespace, result: "FleetSurvey") -> None:
             layout = output_options.as_shown(Layout(color=args.color), output_options.stdout())
             output_options.stdout().writelines(fleet.lines(result, layout, most))
         output_options.stdout().flush()
-
-
-def _write_page(path: Path, result: "FleetSurvey") -> None:
-    from kernel_delay.host.private_file import WholeFile
-    from kernel_delay.reporters.page.fleet import render
-
-    page_options.write_page(WholeFile(path), render(result))

@@ -4,6 +4,7 @@ The server speaks the Model Context Protocol.
 """
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -104,8 +105,13 @@ class Shelf:
             for folder, _, names in os.walk(top):
                 for name in names:
                     path = Path(folder, name)
-                    if name.endswith(_SUFFIXES) and path.is_file() and not path.is_symlink():
-                        status = path.stat()
+                    if not name.endswith(_SUFFIXES):
+                        continue
+                    try:
+                        status = path.lstat()
+                    except OSError:  # `watch` has removed it
+                        continue
+                    if stat.S_ISREG(status.st_mode):
                         yield status.st_mtime, status.st_size, path
 
 

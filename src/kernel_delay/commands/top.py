@@ -30,9 +30,7 @@ _MOST_WINDOWS = 1 << 62
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: which processes, and how often the screen is new."""
-    target_options.add_arguments(
-        parser, several=True, default="all processes, up to 1,024 threads"
-    )
+    target_options.add_arguments(parser, several=True, default="all processes, up to 1,024 threads")
     parser.add_argument(
         "-d",
         "--delay",

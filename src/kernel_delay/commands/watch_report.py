@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.errors import NoInputError, OutputError
@@ -79,7 +79,9 @@ class WatchReport:
         self._gains = None
         self._page = None
         if self._shows_lines and sys.stdout is not None and sys.stdout.isatty():
-            self._page = stack.enter_context(_live_page(sys.stdout, self._title()))
+            from kernel_delay.reporters.live import LivePage
+
+            self._page = stack.enter_context(LivePage(sys.stdout, self._title()))
 
     def attached(self) -> None:
         """Say what is watched."""
@@ -195,12 +197,6 @@ class WatchReport:
                 print_message(text)
             for text in left_iteration_lines(self._log.left_iterations()):
                 print_message(text)
-
-
-def _live_page(file: TextIO, title: str) -> "LivePage":
-    from kernel_delay.reporters.live import LivePage
-
-    return LivePage(file, title)
 
 
 def log_of(args: argparse.Namespace, target: "ProcessTarget", stack: ExitStack) -> "OvsLog | None":

@@ -50,15 +50,15 @@ def add_packets(
     parser: argparse._ActionsContainer, packets: str = "packets"
 ) -> Sequence[argparse.Action]:
     """Add the options that show packets in the text, and write them to a file."""
-    decode = _add_packet_decode(parser)
-    return [decode, *_add_pcap(parser, packets)]
-
-
-def _add_pcap(
-    parser: argparse._ActionsContainer, packets: str = "packets"
-) -> Sequence[argparse.Action]:
-    """Add the options for a file of packets."""
     return (
+        parser.add_argument(
+            "-d",
+            "--packet-decode",
+            choices=("none", "hex", "decode"),
+            default="none",
+            help="show packets: as bytes (hex), or by layers with scapy (decode) (default:"
+            " %(default)s)",
+        ),
         parser.add_argument(
             "-w",
             "--pcap",
@@ -84,18 +84,6 @@ def check_pcap(args: argparse.Namespace) -> None:
         return
     if file.is_file() and file.stat().st_size:
         raise OutputError(f"{file} exists already: name another file, or give --overwrite")
-
-
-def _add_packet_decode(parser: argparse._ActionsContainer) -> argparse.Action:
-    """Add the option that shows packets in the text."""
-    return parser.add_argument(
-        "-d",
-        "--packet-decode",
-        choices=("none", "hex", "decode"),
-        default="none",
-        help="show packets: as bytes (hex), or by layers with scapy (decode) (default:"
-        " %(default)s)",
-    )
 
 
 PAHOLE = "neither pahole nor debug information is needed"

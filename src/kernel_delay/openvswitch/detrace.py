@@ -93,6 +93,15 @@ def connect(pid: int, version: Version | None, notes: list[str]) -> Detrace | No
 _Event = TypeVar("_Event")
 
 
+def take_ruled(events: Iterable[_Event], ruled: "RuledEvents[_Event] | None") -> Iterator[_Event]:
+    """Yield the events; where they are to have rules, those that need not wait any more."""
+    if ruled is None:
+        yield from events
+        return
+    ruled.hold(events)
+    yield from ruled.release()
+
+
 class RuledEvents(Generic[_Event]):
     """Events in order, of which those with a flow wait for the flow's rules.
 

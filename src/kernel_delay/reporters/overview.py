@@ -31,20 +31,8 @@ LETTERS = {
 HEADINGS = ("% USER", "KERN", "IRQ", "READY", "BLOCK", "HELD")
 """Above the shares()."""
 
-LEGEND = {
-    "U": "user",
-    "K": "kernel",
-    "G": "guest",
-    "D": "kernel-delay",
-    "I": "interrupts",
-    "R": "ready",
-    "B": "blocked",
-    "S": "stopped",
-    "T": "throttled",
-    "F": "frozen",
-    "-": "absent",
-    "?": "unaccounted",
-}
+LEGEND = {letter: state for state, letter in LETTERS.items()}
+LEGEND.update(D="kernel-delay", I="interrupts")
 
 # Of several processes a title says more than a bar: on less than this there is room for one of the
 # two.

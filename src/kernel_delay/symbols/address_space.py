@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import structs
 
 from kernel_delay.errors import UnavailableError
+from kernel_delay.formatting import encodable
 from kernel_delay.symbols._libdw import ffi, lib
 from kernel_delay.symbols.bounds import FRAMES_NS, ROWS_NS, UNWIND_ROWS
 from kernel_delay.symbols.frames import Frame, Stack, StackEnd
@@ -162,7 +163,7 @@ class AddressSpace:
             self._rows[key] = rows if room >= 0 else None
             if (not rows or room < 0) and lib.module_has_eh_frame(module):
                 self._image.bounds.pass_over(
-                    f"stacks with {path_text(found.code.path)} in them are copied:"
+                    f"stacks with {encodable(found.code.path)} in them are copied:"
                     " how its functions are unwound is too much, or too unusual"
                 )
 
@@ -177,11 +178,6 @@ class AddressSpace:
         if rows is None and lib.module_has_eh_frame(module):
             return None
         return CodeRange(code.start, code.end, rows)
-
-    def code_ranges(self) -> list[tuple[int, int]]:
-        """List the ranges of addresses that code is mapped at, sorted."""
-        self._refresh()
-        return executable_ranges(self._image)
 
     @property
     def machine(self) -> Machine:
@@ -310,14 +306,9 @@ def machine_of(image: ProcessImage) -> Machine:
     return next((name for name, number in MACHINES.items() if number in found), "x86_64")
 
 
-def path_text(path: str) -> str:
-    """Turn a path of any bytes into text; bytes that are no UTF-8 print as \\xNN."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
 def mapped_object(mapping: Mapping | None) -> str | None:
     """Return what a Frame has as its object where no file is known."""
-    return (path_text(mapping.path) or "[anon]") if mapping else None
+    return (encodable(mapping.path) or "[anon]") if mapping else None
 
 
 def executable_ranges(image: ProcessImage) -> list[tuple[int, int]]:
@@ -327,7 +318,7 @@ def executable_ranges(image: ProcessImage) -> list[tuple[int, int]]:
 
 
 def _printed(found: ObjectFile) -> str:
-    return path_text(found.code.path) + (f" ({found.state})" if found.state else "")
+    return encodable(found.code.path) + (f" ({found.state})" if found.state else "")
 
 
 def _start(mapping: Mapping) -> int:

@@ -7,7 +7,6 @@ step is bounded.
 
 import argparse
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_delay.commands.options import arguments
@@ -76,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
         )
     _report(args, result)
     if args.html is not None:
-        _write_page(args.html, result)
+        from kernel_delay.commands.log.page import render
+
+        page_options.write_page(args.html, render(result))
     return os.EX_DATAERR if result.left_out else os.EX_OK
 
 
@@ -93,10 +94,3 @@ def _report(args: argparse.Namespace, result: "LogSurvey") -> None:
             layout = output_options.as_shown(Layout(color=args.color), stdout)
             stdout.writelines(text.lines(result, layout, args.top or text.FIRST_ROWS))
         stdout.flush()
-
-
-def _write_page(path: Path, result: "LogSurvey") -> None:
-    from kernel_delay.commands.log.page import render
-    from kernel_delay.host.private_file import WholeFile
-
-    page_options.write_page(WholeFile(path), render(result))

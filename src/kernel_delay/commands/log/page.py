@@ -16,12 +16,11 @@ from kernel_delay.commands.log.text import (
     usage_text,
 )
 from kernel_delay.formatting import printable
-from kernel_delay.reporters.grid import Table
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page import document
 from kernel_delay.reporters.page.charts import PageChart, Peaks
 from kernel_delay.reporters.page.monitor_page import PageEvents, from_the_start
-from kernel_delay.reporters.page.rows import MOST_ROWS, PageTable
+from kernel_delay.reporters.page.rows import MOST_ROWS, PageTable, table_of
 
 _HEADINGS = (
     "ENDED (UTC)",
@@ -71,24 +70,13 @@ def _chart(survey: LogSurvey) -> PageChart:
 
 def _groups(survey: LogSurvey) -> PageTable:
     table = group_table(survey, MOST_ROWS)
-    return _page_table("threads", "By thread", table, len(survey.groups))
+    return table_of("threads", "By thread", table, len(survey.groups))
 
 
 def _iterations(survey: LogSurvey) -> PageTable:
     table = iteration_table(survey, MOST_ROWS)
     title = "Suspicious iterations of PMD threads"
-    return _page_table("iterations", title, table, len(survey.iterations))
-
-
-def _page_table(id_: str, title: str, table: Table, all_rows: int) -> PageTable:
-    return PageTable(
-        id=id_,
-        title=title,
-        headings=tuple(column.heading for column in table.columns),
-        texts=tuple(place for place, column in enumerate(table.columns) if column.left),
-        rows=tuple(tuple(map(str, row)) for row in table.rows),
-        left_out=all_rows - len(table.rows),
-    )
+    return table_of("iterations", title, table, len(survey.iterations))
 
 
 def _rounds(survey: LogSurvey) -> PageTable:

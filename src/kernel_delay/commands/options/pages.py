@@ -90,7 +90,7 @@ class Page:
 
     def finish(self) -> None:
         """Write it. Raises OutputError where there is no room for it."""
-        write_page(self._file, self._render())
+        _write(self._file, self._render())
 
 
 class EventPage(Generic[_OfEvents]):
@@ -121,11 +121,17 @@ class EventPage(Generic[_OfEvents]):
 
         notes = (*self._notes, *missed)
         pieces = monitor_page.render(self._header, self.contents, summary, notes)
-        write_page(self._file, pieces)
+        _write(self._file, pieces)
 
 
-def write_page(page: "WholeFile", pieces: Iterable[str]) -> None:
-    """Write a page. Raises OutputError where there is no room for it."""
+def write_page(path: Path, pieces: Iterable[str]) -> None:
+    """Write a page to that file. Raises OutputError where it can't be written."""
+    from kernel_delay.host.private_file import WholeFile
+
+    _write(WholeFile(path), pieces)
+
+
+def _write(page: "WholeFile", pieces: Iterable[str]) -> None:
     waiting = bytearray()
     with page.writing() as file:
         for piece in pieces:

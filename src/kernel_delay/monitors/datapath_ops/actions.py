@@ -36,13 +36,12 @@ NSH = NAMES.index("OVS_KEY_ATTR_NSH")
 Nested = Mapping[int, Attribute]
 
 
-def format_actions(actions: bytes, size: int | None = None, depth: int = 0) -> str:
+def format_actions(actions: bytes, depth: int = 0) -> str:
     """The actions as `2,push_vlan(vid=5,pcp=0),recirc(0x1)`; none at all are `drop`.
 
-    `size` is the row's full length, of which `actions` is the captured beginning. Angle brackets
-    hold what can't be decoded; an action that is not known is printed as its number.
+    Angle brackets hold what can't be decoded; an action that is not known is printed as its number.
     """
-    row = walk(actions, size)
+    row = walk(actions)
     words = [_action(attribute, depth) for attribute in row.found]
     if row.problem:
         rest = f": {spaced_hex(row.rest)}" if row.rest else ""
@@ -174,7 +173,7 @@ def _sample(payload: bytes, depth: int) -> str:
     probability = _number(nested, 1, 4)
     if probability is None or 2 not in nested:
         return _malformed("sample", payload)
-    actions = format_actions(_payload(nested, 2), None, depth + 1)
+    actions = format_actions(_payload(nested, 2), depth + 1)
     words = [f"sample={100 * probability / UINT32_MAX:.1f}%", f"actions({actions})"]
     return f"sample({','.join([*words, *_others(payload, {1: 4, 2: None})])})"
 
@@ -191,14 +190,12 @@ def _mpls(lse: int) -> str:
     return f"label={lse >> 12},tc={lse >> 9 & 7},ttl={lse & 0xFF},bos={lse >> 8 & 1}"
 
 
-def _push_mpls(payload: bytes, depth: int) -> str:
-    lse, ethertype = struct.unpack("!IH", payload[:6])
-    return f"push_mpls({_mpls(lse)},eth_type={ethertype:#x})"
+def _of_mpls(word: str) -> Callable[[bytes, int], str]:
+    def format_mpls(payload: bytes, depth: int) -> str:
+        lse, ethertype = struct.unpack("!IH", payload[:6])
+        return f"{word}({_mpls(lse)},eth_type={ethertype:#x})"
 
-
-def _add_mpls(payload: bytes, depth: int) -> str:
-    lse, ethertype = struct.unpack("!IH", payload[:6])
-    return f"add_mpls({_mpls(lse)},eth_type={ethertype:#x})"
+    return format_mpls
 
 
 def _pop_mpls(payload: bytes, depth: int) -> str:
@@ -270,12 +267,8 @@ def _range(ends: Sequence[str]) -> str:
     return first if not last or last == first else f"{first}-{last}"
 
 
-def _trunc(payload: bytes, depth: int) -> str:
-    return f"trunc({_u32(payload)})"
-
-
 def _clone(payload: bytes, depth: int) -> str:
-    return f"clone({format_actions(payload, None, depth + 1)})"
+    return f"clone({format_actions(payload, depth + 1)})"
 
 
 def _check_pkt_len(payload: bytes, depth: int) -> str:
@@ -283,13 +276,13 @@ def _check_pkt_len(payload: bytes, depth: int) -> str:
     size = _number(nested, 1, 2)
     if size is None or not {2, 3} <= nested.keys():
         return _malformed("check_pkt_len", payload)
-    greater, less = (format_actions(_payload(nested, kind), None, depth + 1) for kind in (2, 3))
+    greater, less = (format_actions(_payload(nested, kind), depth + 1) for kind in (2, 3))
     words = [f"size={size}", f"gt({greater})", f"le({less})"]
     return f"check_pkt_len({','.join([*words, *_others(payload, {1: 2, 2: None, 3: None})])})"
 
 
 def _dec_ttl(payload: bytes, depth: int) -> str:
-    actions = format_actions(_payload(_nested(payload), 1), None, depth + 1)
+    actions = format_actions(_payload(_nested(payload), 1), depth + 1)
     return f"dec_ttl({','.join([f'le_1({actions})', *_others(payload, {1: None})])})"
 
 
@@ -318,13 +311,13 @@ ACTIONS: Mapping[int, _Action] = MappingProxyType(
         4: _Action("push_vlan", 4, _push_vlan),
         5: _Action("pop_vlan", 0, _word("pop_vlan")),
         6: _Action("sample", None, _sample),
-        7: _Action("recirc", 4, _of_u32("recirc", lambda value: f"{hex_number(value)}")),
+        7: _Action("recirc", 4, _of_u32("recirc", hex_number)),
         8: _Action("hash", 8, _hash),
-        9: _Action("push_mpls", 8, _push_mpls),
+        9: _Action("push_mpls", 8, _of_mpls("push_mpls")),
         10: _Action("pop_mpls", 2, _pop_mpls),
         11: _Action("set", None, _set_masked),
         12: _Action("ct", None, _ct),
-        13: _Action("trunc", 4, _trunc),
+        13: _Action("trunc", 4, _of_u32("trunc")),
         14: _Action("push_eth", 12, _push_eth),
         15: _Action("pop_eth", 0, _word("pop_eth")),
         16: _Action("ct_clear", 0, _word("ct_clear")),
@@ -333,7 +326,7 @@ ACTIONS: Mapping[int, _Action] = MappingProxyType(
         19: _Action("meter", 4, _of_u32("meter")),
         20: _Action("clone", None, _clone),
         21: _Action("check_pkt_len", None, _check_pkt_len),
-        22: _Action("add_mpls", 8, _add_mpls),
+        22: _Action("add_mpls", 8, _of_mpls("add_mpls")),
         23: _Action("dec_ttl", None, _dec_ttl),
         24: _Action("drop", 4, _of_u32("drop")),
         25: _Action("psample", None, _psample),

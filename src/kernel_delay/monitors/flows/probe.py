@@ -12,7 +12,7 @@ from kernel_delay.errors import NoInputError
 from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.monitors.flows.events import FlowChange, FlowEvent, reason_names
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.detrace import Flow, RuledEvents, connect, with_newer
+from kernel_delay.openvswitch.detrace import Flow, RuledEvents, connect, take_ruled, with_newer
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import without_probes
 from kernel_delay.openvswitch.installed import find_version, has_kernel_datapath
@@ -98,11 +98,7 @@ class FlowProbes(Probes):
 
     def take(self) -> Iterator[FlowEvent]:
         """Take away and yield the events that are there; a new flow is one of its own first."""
-        if self._ruled is None:
-            yield from self._events()
-            return
-        self._ruled.hold(self._events())
-        yield from self._ruled.release()
+        return take_ruled(self._events(), self._ruled)
 
     def rest(self) -> Iterator[FlowEvent]:
         """Yield, at the end, those that waited for their rules."""

@@ -40,7 +40,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 def datapath_line(rounds: DatapathRounds, found: RevalidatorRound) -> str:
     """Which datapath a number in the column DP means, and who leads its revalidators."""
-    return f"datapath {rounds.number}: {_datapath(rounds.datapath)}, led by {_leader(found)}"
+    return f"datapath {rounds.number}: {printable(rounds.datapath)}, led by {_leader(found)}"
 
 
 def polled_round_line(rounds: DatapathRounds, found: RevalidatorRound) -> str:
@@ -136,7 +136,7 @@ def _summary(rounds: DatapathRounds) -> list[str]:
     assert last is not None
     span_ns = last.stop_ns - rounds.first_ns
     lines = [
-        f"{_datapath(rounds.datapath)}: {rounds.rounds:,} round{'' if rounds.rounds == 1 else 's'}"
+        f"{printable(rounds.datapath)}: {rounds.rounds:,} round{'' if rounds.rounds == 1 else 's'}"
         f" in {span_ns / NS_PER_S:.3f} s,"
         f" led by {_leader(last)}",
         f"  {'':<14}{'p50':>12}{'p90':>12}{'p99':>12}{'max':>12}",
@@ -158,7 +158,7 @@ def _summary(rounds: DatapathRounds) -> list[str]:
     if rounds.checks.count:
         lines += [line.removeprefix("  ") for line in check_lines(rounds.checks)]
         lines.append(
-            f"  ovs-appctl dpctl/get-flow {_datapath(rounds.datapath)} ufid:UFID shows one"
+            f"  ovs-appctl dpctl/get-flow {printable(rounds.datapath)} ufid:UFID shows one"
         )
     return lines
 
@@ -223,10 +223,6 @@ def _change(found: RevalidatorRound) -> str | None:
             return None  # as it does in each round, until it is where it is configured
         case "set":
             return f"limit set {limits}, whatever the dump took"
-
-
-def _datapath(name: str) -> str:
-    return printable(name)
 
 
 def _leader(found: RevalidatorRound) -> str:

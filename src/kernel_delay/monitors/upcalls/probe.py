@@ -22,7 +22,14 @@ from kernel_delay.monitors.upcalls.events import (
     UpcallKind,
 )
 from kernel_delay.openvswitch._ovs_records import ffi, lib
-from kernel_delay.openvswitch.detrace import NOT_PMD, Flow, RuledEvents, connect, with_newer
+from kernel_delay.openvswitch.detrace import (
+    NOT_PMD,
+    Flow,
+    RuledEvents,
+    connect,
+    take_ruled,
+    with_newer,
+)
 from kernel_delay.openvswitch.flow_key.text import ufid_text
 from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
 from kernel_delay.openvswitch.installed import (
@@ -131,11 +138,7 @@ class UpcallProbes(Probes):
 
     def take(self) -> Iterator[Event | PortName]:
         """Take away and yield the events that are there, in the order they were reported."""
-        if self._ruled is None:
-            yield from self._events()
-            return
-        self._ruled.hold(self._events())
-        yield from self._ruled.release()
+        return take_ruled(self._events(), self._ruled)
 
     def rest(self) -> Iterator[Event | PortName]:
         """Yield, at the end, those that waited for their rules."""

@@ -41,7 +41,6 @@ class PageFinding(Struct, frozen=True):
 
     rule: str
     who: str
-    tid: int
     share: float
     remark: bool
     waits: bool
@@ -65,7 +64,6 @@ class PageSample(Struct, frozen=True):
     ended: str
     judged: bool
     slept_long: bool
-    findings: tuple[PageFinding, ...]
     remarks: tuple[str, ...]
     time_ns: tuple[int, ...]
     coverage: tuple[PageTable, ...]
@@ -155,7 +153,7 @@ class Contents:
         text, lean = ascii_json(shown), ascii_json(lean_sample)
         if not self._samples:
             self._only = [lean]
-        self._note_worst(shown.findings)
+        self._note_worst(tuple(map(_finding, sample.verdict)))
         self._measured += 1
         self._measured_ns += shown.duration_ns
         self._until_ns = max(self._until_ns, shown.since_ns + shown.duration_ns)
@@ -266,7 +264,6 @@ def page_sample(sample: Sample, first_ns: int) -> PageSample:
         ended=window.ended_by,
         judged=any(thread.time for thread in sample.threads),
         slept_long=bool(slept_long(sample)),
-        findings=tuple(map(_finding, sample.verdict)),
         remarks=_said(remarks(sample)),
         time_ns=_sums(thread.time_ns for thread in threads),
         coverage=coverage_tables(sample.coverage),
@@ -287,7 +284,6 @@ def _finding(finding: Finding) -> PageFinding:
     return PageFinding(
         rule=printable(finding.rule).replace("_", " ").replace("cpu", "CPU"),
         who=finding.who.replace("-", " "),
-        tid=finding.tid,
         share=finding.share,
         remark=finding.remark,
         waits=is_wait(finding),

@@ -19,10 +19,9 @@ from kernel_delay.reporters.fleet import (
     since_text,
     threads_text,
 )
-from kernel_delay.reporters.grid import Table
 from kernel_delay.reporters.json import ascii_json
 from kernel_delay.reporters.page import document
-from kernel_delay.reporters.page.rows import PageTable
+from kernel_delay.reporters.page.rows import PageTable, table_of
 
 
 class PageOutlier(Struct, frozen=True):
@@ -62,9 +61,9 @@ def render(survey: FleetSurvey) -> Iterator[str]:
         summary=outliers_text(survey),
         outliers=tuple(map(_outlier, survey.outliers[:MOST_NAMED])),
         tables=(
-            _table("outliers", "Outliers", outlier_table(survey.outliers), survey.all_outliers),
-            _table("peers", "What all lose", peer_table(survey.peers), survey.all_peers),
-            _table(
+            table_of("outliers", "Outliers", outlier_table(survey.outliers), survey.all_outliers),
+            table_of("peers", "What all lose", peer_table(survey.peers), survey.all_peers),
+            table_of(
                 "rounds", "Long rounds", round_table(survey.long_rounds), survey.all_long_rounds
             ),
         ),
@@ -83,15 +82,4 @@ def _outlier(each: Outlier) -> PageOutlier:
         score=f"{each.score:,.1f}",
         since=since_text(each),
         evidence=evidence_text(each),
-    )
-
-
-def _table(name: str, title: str, table: Table, all_of_them: int) -> PageTable:
-    return PageTable(
-        id=name,
-        title=title,
-        headings=tuple(column.heading for column in table.columns),
-        texts=tuple(place for place, column in enumerate(table.columns) if column.left),
-        rows=tuple(tuple(map(str, row)) for row in table.rows),
-        left_out=all_of_them - len(table.rows),
     )

@@ -2,10 +2,14 @@
 
 import heapq
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from kernel_delay.formatting import NS_PER_MS, NS_PER_US
+
+if TYPE_CHECKING:
+    from kernel_delay.reporters.grid import Table
 
 MOST_ROWS = 500
 
@@ -28,6 +32,18 @@ class PageTable(Struct, frozen=True):
     texts: tuple[int, ...]
     rows: tuple[Row, ...]
     left_out: int
+
+
+def table_of(name: str, title: str, table: "Table", all_rows: int) -> PageTable:
+    """The rows of a text's table, of which there are so many in all."""
+    return PageTable(
+        id=name,
+        title=title,
+        headings=tuple(column.heading for column in table.columns),
+        texts=tuple(place for place, column in enumerate(table.columns) if column.left),
+        rows=tuple(tuple(map(str, row)) for row in table.rows),
+        left_out=all_rows - len(table.rows),
+    )
 
 
 class Largest:

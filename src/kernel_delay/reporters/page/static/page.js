@@ -18,14 +18,15 @@ function main() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const series = data.samples.length > 1 ? new Series(data, select, selectAndShow) : null;
   const chains = new Chains();
-  const threads = new Threads(data.parts, () => {}, series?.bars ?? null);
+  const threads = new Threads(data.parts, series?.bars ?? null);
   const coverage = h("div", { class: "tables" });
   const choice = sampleChoice(data, select);
 
   function select(place) {
     const chosen = data.samples[place];
     choice.value = chosen ? String(place) : EVERY;
-    series?.selected(chosen ? place : null);
+    // The choice has it as a text.
+    series?.selected(chosen ? Number(place) : null);
     const shown = chosen?.threads ? chosen : data;
     threads.show(shown.threads);
     chains.show(shown.threads);

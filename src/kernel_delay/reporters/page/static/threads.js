@@ -30,9 +30,8 @@ const FEW_ROWS = 200;
 
 export class Threads {
   // `samples` are what a sample is chosen by, if there are several.
-  constructor(parts, onOpen, samples) {
+  constructor(parts, samples) {
     this.parts = parts;
-    this.onOpen = onOpen;
     this.sort = { key: "lost", down: true };
     this.open = new Set();
     this.showIdle = false;
@@ -194,7 +193,6 @@ export class Threads {
     if (!this.open.delete(row.id)) this.open.add(row.id);
     this.draw();
     this.focus(row.id);
-    this.onOpen(row.thread, this.open.has(row.id));
   }
 
   focus(id) {

@@ -171,11 +171,6 @@ function laidOut(root) {
   return root;
 }
 
-export function* walk(node) {
-  yield node;
-  for (const child of node.sorted) yield* walk(child);
-}
-
 // The nodes whose name or object has the text, and their time, that of one below another once.
 export function matches(root, text) {
   const found = new Set();
