@@ -322,13 +322,14 @@ def test_another_schema_is_not_read(
     assert f"{os.fspath(path)!r} is not a file of kernel-delay-parquet/2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("cut", [slice(-9), slice(4)])
 def test_cut_parquet_file_is_left_out_and_reported(
-    quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quiet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: slice
 ) -> None:
     folder = tmp_path / "x"
     shutil.copytree(quiet, folder)
     path = next((folder / "samples").rglob("*.parquet"))
-    path.write_bytes(path.read_bytes()[:-9])
+    path.write_bytes(path.read_bytes()[cut])
     assert main(["fleet", str(folder)]) == os.EX_DATAERR
     reported = capsys.readouterr()
     assert "was cut, or is no Parquet file: it is left out" in reported.err

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 # Wakers of more processes than that have no names of their programs' functions.
 MOST_PROCESSES = 16
 
-# Of the bitmap of the pages that were copied.
-PAGES_BYTES = 8 * int(lib.STACK_PAGES_WORDS)
-
 
 class WakerStacks:
     """The struct waker_stacks that the programs write, each named once."""
@@ -60,7 +57,7 @@ class WakerStacks:
             return WakerStack(kernel)
         registers = tuple(stack.stacks.registers[at] for at in range(lib.REGISTERS))
         content = bytes(ffi.buffer(stack.content, stack.stacks.user_bytes))
-        pages = int.from_bytes(ffi.buffer(stack.stacks.pages, PAGES_BYTES), sys.byteorder)
+        pages = int.from_bytes(ffi.buffer(stack.stacks.pages), sys.byteorder)
         ((frames, _),) = namer.user_frames([(registers, content, pages)])
         return WakerStack(kernel, self._functions(frames))
 

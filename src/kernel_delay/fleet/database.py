@@ -33,8 +33,6 @@ from kernel_delay.fleet.tables import (
 from kernel_delay.host.safe_folders import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import duckdb
 
 
@@ -173,7 +171,7 @@ def _remove_stale_folders() -> None:
 
 
 @contextmanager
-def _naming_shortage() -> "Iterator[None]":
+def _naming_shortage() -> Iterator[None]:
     """Raise UnavailableError where DuckDB does not start, or lacks something."""
     import duckdb
 
@@ -185,7 +183,7 @@ def _naming_shortage() -> "Iterator[None]":
 
 
 @contextmanager
-def _naming_damage() -> "Iterator[None]":
+def _naming_damage() -> Iterator[None]:
     import duckdb
 
     try:

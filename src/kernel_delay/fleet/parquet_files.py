@@ -13,6 +13,8 @@ from kernel_delay.fleet.tables import FLEET_TABLES, FleetTable
 
 _SUFFIX = ".parquet"
 _MAGIC = b"PAR1"
+# Both of them, and the length of the footer.
+_LEAST_BYTES = 12
 _PLACE = re.compile(r"day=[^/]*/node=[^/]*/[^/]*")
 
 
@@ -79,7 +81,7 @@ def _why_not(path: str, folder: Path) -> str | None:
     if not os.path.isfile(path):
         return "is no file"
     with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) == _MAGIC:
+        if file.read(len(_MAGIC)) == _MAGIC and file.seek(0, os.SEEK_END) >= _LEAST_BYTES:
             file.seek(-len(_MAGIC), os.SEEK_END)
             if file.read(len(_MAGIC)) == _MAGIC:
                 return None

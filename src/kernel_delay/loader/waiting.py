@@ -230,7 +230,7 @@ def follow(
             enough = take()
             if enough or ended is not None:
                 return ended or "time"
-    raise AssertionError("rounds() ends with what ended it")
+    raise AssertionError("looks() ends with what ended it")
 
 
 class DumpRequests:

@@ -7,7 +7,7 @@ before a byte of it is looked at. Plain lines, as `zstd -d` makes of a recording
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import zstandard
 
@@ -40,51 +40,20 @@ class CutError(Exception):
     """The file ends within a record."""
 
 
-class LineWriter(Protocol):
-    """Appends records to a file.
+class _Frames(PrivateFile):
+    """What is written at once is a frame."""
 
-    `replaces`: another one is there until the first of them.
-    """
-
-    @property
-    def replaces(self) -> bool:
-        """Whether there is."""
-
-    def write(self, line: bytes) -> None:
-        """Append one, a line or several. Raises OutputError."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-    def discard(self) -> None:
-        """Close the file, and remove it unless it is another still."""
-
-
-class _Frames:
-    """Lines as frames of a PrivateFile."""
-
-    def __init__(self, file: PrivateFile) -> None:
-        self._file = file
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
 
-    @property
-    def replaces(self) -> bool:
-        return self._file.replaces
-
-    def write(self, line: bytes) -> None:
-        self._file.write(self._compressor.compress(line))
-
-    def close(self) -> None:
-        self._file.close()
-
-    def discard(self) -> None:
-        self._file.discard()
+    def write(self, data: bytes) -> None:
+        super().write(self._compressor.compress(data))
 
 
-def create(path: Path) -> LineWriter:
+def create(path: Path) -> PrivateFile:
     """Create or open `path`, as plain lines if its name ends so. Raises OutputError."""
-    file = PrivateFile(path)
-    return file if path.suffix == PLAIN_SUFFIX else _Frames(file)
+    return PrivateFile(path) if path.suffix == PLAIN_SUFFIX else _Frames(path)
 
 
 def lines(file: BinaryIO) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ lock and the owner's states are known as sums over the window. Two parts of one 
 together longer than it overlap, by at least what they are too long: no more than that is claimed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -259,23 +260,25 @@ def _activities(sample: Sample, owner: Thread, locks: Locks) -> Iterator[Activit
     wait = _next_lock(owner, locks)
     if wait is not None:
         yield Activity(wait.ns, _waited(wait), ("lock",))
-    blocked = {call.name: call.blocked_ns or 0 for call in owner.syscalls}
+    # A call of another ABI may have the same name.
+    blocked = Counter[str | None]()
+    for call in owner.syscalls:
+        blocked[call.name] += call.blocked_ns or 0
     for syscall in dict.fromkeys([*blocked, *(sleep.syscall for sleep in owner.sleeps)]):
         if syscall != "futex" or wait is None:
             slept = [sleep for sleep in owner.sleeps if sleep.syscall == syscall]
-            yield _slept(syscall, blocked.get(syscall, 0), slept)
+            yield _slept(syscall, blocked[syscall], slept)
 
 
 def _calls(owner: Thread) -> Iterator[Activity]:
     """The calls it was in, on a CPU or not: of short waits among work neither is most of it."""
+    ns_of = Counter[str]()
     for call in owner.syscalls:
-        if call.name is None:
-            continue
-        parts = (call.on_cpu_ns, call.ready_ns, call.blocked_ns)
-        reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == call.name}
-        yield Activity(
-            sum(part or 0 for part in parts), f"was in {call.name}", _rules_of_sleep(reasons)
-        )
+        if call.name is not None:
+            ns_of[call.name] += sum(filter(None, (call.on_cpu_ns, call.ready_ns, call.blocked_ns)))
+    for name, ns in ns_of.items():
+        reasons = {sleep.reason for sleep in owner.sleeps if sleep.syscall == name}
+        yield Activity(ns, f"was in {name}", _rules_of_sleep(reasons))
 
 
 def _slept(syscall: str | None, blocked_ns: int, sleeps: list[Sleep]) -> Activity:

@@ -22,7 +22,6 @@ from kernel_delay.capture.threads.run_queues import CpuWait, Running, taker
 from kernel_delay.capture.threads.thread_stats import (
     ThreadName,
     name_of,
-    syscall_id,
     syscall_of,
 )
 from kernel_delay.host.kernel_names import FUTEXES
@@ -230,7 +229,7 @@ def thread_state(struct: "ThreadStateRecord", kernel_worker: bool) -> ThreadStat
         mode_since_ns=struct.mode_since_ns,
         state=STATES[struct.state],
         state_since_ns=struct.state_since_ns,
-        syscall=syscall_id(struct) if in_syscall else None,
+        syscall=struct.syscall if in_syscall else None,
         hard_irq_since_ns=struct.hard_irq_since_ns,
         soft_irq_since_ns=struct.soft_irq_since_ns,
         soft_irq_lost_ns=struct.soft_irq_lost_ns,
@@ -310,7 +309,7 @@ def _calls(records: "list[SyscallRecord]") -> dict[int, CountedCalls]:
         lambda: defaultdict(int)
     )
     for record in records:
-        id_ = syscall_id(record)
+        id_ = record.syscall
         total_ns[id_] += record.calls.total_ns + record.boundary_ns
         _add(not_running_ns[id_], STATE_KINDS, ffi.unpack(record.state_ns, lib.STATE_SLOTS))
     return {id_: CountedCalls(total_ns[id_], not_running_ns[id_]) for id_ in not_running_ns}

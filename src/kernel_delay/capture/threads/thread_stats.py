@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     )
     from kernel_delay.loader._records import Histogram as HistogramRecord
     from kernel_delay.loader._records import Intervals as IntervalsRecord
-    from kernel_delay.loader._records import ThreadState as ThreadStateRecord
 
 
 class ThreadName(Struct, frozen=True, gc=False):
@@ -224,11 +223,6 @@ def _syscalls(
             )
     found.sort(key=lambda stats: (-stats.total_ns, stats.number))
     return tuple(found)
-
-
-def syscall_id(record: "SyscallRecord | ThreadStateRecord") -> int:
-    """Return the syscall of a record: see COMPAT_SYSCALL in bpf/thread_records.h."""
-    return record.syscall
 
 
 @lru_cache(CALLS_REMEMBERED)  # type: ignore[misc]  # functools' own types have Any
