@@ -2,9 +2,10 @@
 
 from msgspec import structs
 
-from kernel_delay.analysis.timeline import account_of, by_thread
+from kernel_delay.analysis.timeline import by_thread
 from kernel_delay.model import Lost, Round, Slice, SliceKind
 from kernel_delay.reporters import text
+from tests.timeline_accounts import account_of
 from tests.unit.samples import EVERYTHING
 from tests.unit.timeline_samples import HANDLER, TIMES, WINDOW, WITH_TIMELINE
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.analysis.timeline import account_of, by_thread
+from kernel_delay.analysis.timeline import by_thread
 from kernel_delay.model import Sample, ThreadTime
 from tests.emulation import is_emulated
 from tests.integration.capture.in_process import measured
 from tests.integration.capture.workload import known_syscall
+from tests.timeline_accounts import account_of
 from tests.workload import compile_workload, wait_until
 
 MS = 1_000_000

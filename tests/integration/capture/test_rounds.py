@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import astuple
 
 from kernel_delay.analysis.rounds import ran_functions
-from kernel_delay.analysis.timeline import LOST, account_of, whole_parts
+from kernel_delay.analysis.timeline import LOST, whole_parts
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture.plan import EventPlan, RoundPlan
 from kernel_delay.capture.rounds.watch import Watch
@@ -24,6 +24,7 @@ from kernel_delay.model import RoundTotals, Sample
 from tests.emulation import is_emulated
 from tests.integration.capture.captures import assert_accounted, calls
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall, undisturbed
+from tests.timeline_accounts import account_of
 
 NS_PER_MS = 1_000_000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel_delay.analysis.timeline import account_of, by_thread
+from kernel_delay.analysis.timeline import by_thread
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.model import Sample
@@ -18,6 +18,7 @@ from tests import commands
 from tests.integration.capture.captures import StartCapture, calls, end, thread
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.capture.workload import StartWorkload, known_syscall
+from tests.timeline_accounts import account_of
 from tests.workload import wait_until
 
 GETPPID = known_syscall("getppid")

@@ -18,6 +18,7 @@ from tests.emulation import is_emulated
 from tests.integration.capture.captures import Measure, StartCapture, thread
 from tests.integration.capture.workload import StartWorkload
 from tests.integration.oracles import StartBpftrace, StartPerfStat
+from tests.needs import is_preempt_rt
 from tests.workload import LASTS_NS, wait_until
 
 MS = 1_000_000
@@ -74,6 +75,13 @@ def wakers_of(sleeps: list[Sleep]) -> list[Waker]:
     ]
 
 
+def is_timer(waker: Waker) -> bool:
+    """With PREEMPT_RT a thread of each CPU runs timers (kernel/softirq.c: timersd, 6.1-rt)."""
+    if is_preempt_rt() and waker.kind == "thread":
+        return waker.comm.startswith(("ktimers/", "ksoftirqd/"))
+    return (waker.kind, waker.tid, waker.comm) == ("hard_irq", 0, "")
+
+
 @pytest.mark.parametrize(
     ("kind", "count", "reason", "calls"), KINDS, ids=[kind for kind, *_ in KINDS]
 )
@@ -105,7 +113,7 @@ def test_waits_are_reported_with_their_reason_and_waker(
     assert sum(waker.ns for waker in wakers) <= seen["total_ns"]
     assert max(sleep.max_ns for sleep in found) >= length_ns // 2
     if kind == "clock":
-        assert {(waker.kind, waker.tid, waker.comm) for waker in wakers} == {("hard_irq", 0, "")}
+        assert all(map(is_timer, wakers))
         return
     assert {waker.kind for waker in wakers} == {"thread"}
     if workload.ready["waker"]:
@@ -209,7 +217,9 @@ def test_bpftrace_says_the_same_of_ten_thousand_waits(
     # The kernel's own count of its sleeps: bpftrace misses some, and does not say so.
     assert slept > MOST * count
     missed = sample.lost.missed_switches, slept - sum(traced["@count"].values())
-    assert abs(ours_count - theirs_count) <= (1 - MOST) * theirs_count + max(missed)
+    # Those too short to look at have no waker: many where the pipe's mutex is one of PREEMPT_RT.
+    short = sum(sleep.count for sleep in of_reason(measured, "short"))
+    assert abs(ours_count - theirs_count) <= (1 - MOST) * theirs_count + max(missed) + short
     longest_ns = max(sleep.max_ns for sleep in measured.sleeps)
     # One reads the clock after the other: an emulated CPU takes microseconds in between.
     apart = (1 - MOST) * (3 if is_emulated() else 1)
@@ -227,7 +237,7 @@ def test_an_interrupt_is_not_the_task_that_it_interrupts(
     sample, _ = measure(workload)
     found = of_reason(thread(sample, workload.pid), "clock")
     assert sum(sleep.count for sleep in found) > 0
-    assert {waker.kind for sleep in found for waker in sleep.wakers} == {"hard_irq"}
+    assert all(is_timer(waker) for sleep in found for waker in sleep.wakers)
 
 
 def test_waker_of_the_newest_wait_is_known(start_workload: StartWorkload, measure: Measure) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import kernel_delay
-from kernel_delay.analysis.timeline import INTERRUPTS, MODES, account_of, by_thread
+from kernel_delay.analysis.timeline import INTERRUPTS, MODES, by_thread
 from kernel_delay.model import Sample, Slice, Thread
 from tests import commands
 from tests.integration.capture.captures import StartCapture, calls, thread
 from tests.integration.capture.workload import StartWorkload, Workload, known_syscall
 from tests.perfetto_traces import drawn_on, read_trace, states_ns
+from tests.timeline_accounts import account_of
 from tests.workload import LASTS_NS
 
 CPU = max(os.sched_getaffinity(0))
