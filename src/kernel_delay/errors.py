@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# The modules that are compiled.
 # Of address space, and of data: getrlimit(2).
 _MEMORY_LIMITS = ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d"))
 
@@ -32,6 +31,7 @@ _NO_THREAD = "can't start new thread"
 # Python/ceval.c of Python 3.11 to 3.13, where a call finds no memory for its frame.
 _NO_FRAME = "error return without exception set"
 
+# The modules that are compiled.
 _COMPILED = re.compile(r"kernel_delay\.(\w+\.)*_\w+")
 
 

@@ -1,6 +1,6 @@
 """Where threads stand, as text: who waits for whom, then each thread with its stacks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from kernel_delay.analysis.verdict.stopped_or_frozen import thawing_command
@@ -74,7 +74,7 @@ def render(found: Where, layout: Layout) -> str:
     for process in found.processes:
         if lines:
             lines.append("")
-        lines += _process(process, found, layout)
+        lines += _process(process, found, threads, layout)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -89,7 +89,9 @@ def _deadlock(circle: Sequence[ThreadPosition]) -> str:
     return f"DEADLOCK: {', and '.join(waits)}."
 
 
-def _process(process: ProcessPosition, found: Where, layout: Layout) -> Iterator[str]:
+def _process(
+    process: ProcessPosition, found: Where, threads: Mapping[int, ThreadPosition], layout: Layout
+) -> Iterator[str]:
     title = printable(" ".join(process.command_line))
     behind = f": {title}" if title else ""
     yield from layout.comment(
@@ -100,8 +102,8 @@ def _process(process: ProcessPosition, found: Where, layout: Layout) -> Iterator
         yield from layout.comment(printable(remark), "remark")
     for remedy in _remedies(process):
         yield from layout.comment(remedy, "verdict")
-    yield from _waited_for(process, found, layout)
     in_circles = {tid for circle in found.deadlocks for tid in circle}
+    yield from _waited_for(process, in_circles, threads, layout)
     for alike in _grouped(process.threads, in_circles):
         yield ""
         yield from _threads(alike, layout)
@@ -137,10 +139,13 @@ def _remedies(process: ProcessPosition) -> Iterator[str]:
         yield f"THROTTLED: the quota of CPU time is used up, of {', '.join(process.throttling)}"
 
 
-def _waited_for(process: ProcessPosition, found: Where, layout: Layout) -> Iterator[str]:
+def _waited_for(
+    process: ProcessPosition,
+    in_circles: Set[int],
+    everyone: Mapping[int, ThreadPosition],
+    layout: Layout,
+) -> Iterator[str]:
     """For whose locks threads of the process wait, and where those owners stand."""
-    everyone = {thread.tid: thread for each in found.processes for thread in each.threads}
-    in_circles = {tid for circle in found.deadlocks for tid in circle}
     waiters: dict[tuple[Holder, ...], int] = {}
     for thread in process.threads:
         if thread.owners and thread.tid not in in_circles:

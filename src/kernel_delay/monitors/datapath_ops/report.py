@@ -46,10 +46,9 @@ HEADER = f"{'TIME':>15} {'COMM':<15} {'PID':>7} {'OPERATION':<14} {'ANSWER':<10}
 def event_lines(event: OperationEvent, request: Request) -> list[str]:
     """One operation, under HEADER, and what it asked for; TIME is that of the answer."""
     seconds, rest_ns = divmod(event.time_ns, NS_PER_S)
-    took = "-" if event.duration_ns is None else f"{event.duration_ns / 1000:,.1f}"
     return [
         f"{f'{seconds}.{rest_ns // 1000:06}':>15} {printable(event.comm):<15} {event.tid:>7} "
-        f"{event.operation:<14} {answer(event):<10} {took:>9}",
+        f"{event.operation:<14} {answer(event):<10} {_us(event.duration_ns):>9}",
         *(f"{INDENT}{line}" for line in request_lines(event, request)),
     ]
 

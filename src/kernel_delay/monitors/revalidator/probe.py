@@ -28,7 +28,7 @@ from kernel_delay.openvswitch.functions import (
     at_functions,
 )
 from kernel_delay.openvswitch.installed import has_kernel_datapath
-from kernel_delay.openvswitch.probes import files_with
+from kernel_delay.openvswitch.probes import FLOW_RESULTS, files_with
 from kernel_delay.openvswitch.programs import OvsPrograms, Probes, text
 from kernel_delay.probes import UserProbe
 from kernel_delay.probes.objects import ProbedObject, process_objects
@@ -51,8 +51,8 @@ SWITCHES = "on_sched_switch"
 FLOW_PROBES: Mapping[str, UsdtTrigger] = MappingProxyType(
     {
         **REVALIDATED_FLOWS.probes,
-        "on_flow_result": UsdtTrigger("revalidate", "flow_result"),
-        "on_flow_sweep_result": UsdtTrigger("revalidator_sweep__", "flow_sweep_result"),
+        "on_flow_result": FLOW_RESULTS[0],
+        "on_flow_sweep_result": FLOW_RESULTS[1],
     }
 )
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kernel_delay.monitors.upcalls.batches import Batch, BatchReader
 from kernel_delay.monitors.upcalls.events import (
+    SYSTEM,
     DpUpcall,
     Event,
     FlowExecute,
@@ -59,7 +60,7 @@ class KernelUpcalls:
 
     def received(self, upcall: RecvUpcall) -> DpUpcall | None:
         """What the kernel sent when `upcall` was received; None if that was not seen."""
-        datapath = upcall.datapath.removeprefix("system@")
+        datapath = upcall.datapath.removeprefix(SYSTEM)
         packet = without_checksum(upcall.packet)
         forms = [(packet, upcall.packet_len)]
         untagged = without_outer_tag(packet)

@@ -45,7 +45,7 @@ export class Timeline extends TimeView {
   // Rows of events, those in most calls' time first; within a row no two overlap.
   index() {
     const { events } = this.calls;
-    const rows = this.calls.threads.map((thread, place) => ({ thread, place, ns: 0, events: [] }));
+    const rows = this.calls.threads.map((thread) => ({ thread, ns: 0, events: [] }));
     const callNs = this.calls.calls.map(() => 0);
     const { paths } = this.calls;
     paths.ns.forEach((ns, place) => {
