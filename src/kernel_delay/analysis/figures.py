@@ -20,6 +20,7 @@ from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
+from kernel_delay.analysis.percentiles import added
 from kernel_delay.analysis.spread import Estimate, percentile_of, rate, ratio
 from kernel_delay.analysis.states import states
 from kernel_delay.formatting import NS_PER_S
@@ -120,9 +121,7 @@ class Lengths(Struct):
         self.count += other.count
         self.total_ns += other.total_ns
         self.max_ns = max(self.max_ns, other.max_ns)
-        longer, shorter = sorted((self.histogram, other.histogram), key=len, reverse=True)
-        padded = (*shorter, *(0,) * (len(longer) - len(shorter)))
-        self.histogram = tuple(a + b for a, b in zip(longer, padded, strict=True))
+        self.histogram = added(self.histogram, other.histogram)
 
 
 class Block:

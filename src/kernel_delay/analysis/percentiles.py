@@ -44,3 +44,10 @@ def interpolated(histogram: Histogram, fraction: float, max_ns: int) -> int:
             return min(max_ns, lower_ns + round(inside_ns))
         below += count
     return max_ns
+
+
+def added(one: Histogram, other: Histogram) -> Histogram:
+    """Return what two histograms, of any lengths, count together."""
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    padded = (*shorter, *(0,) * (len(longer) - len(shorter)))
+    return tuple(a + b for a, b in zip(longer, padded, strict=True))

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from msgspec.structs import asdict, replace
 
+from kernel_delay.analysis.percentiles import added
 from kernel_delay.model import (
     CpuTaker,
     HardIrqStats,
-    Histogram,
     Intervals,
     LockWait,
     Lost,
@@ -216,7 +216,7 @@ def _add_calls(one: SyscallStats, other: SyscallStats) -> SyscallStats:
         count=one.count + other.count,
         total_ns=one.total_ns + other.total_ns,
         max_ns=max(one.max_ns, other.max_ns),
-        histogram=_histogram(one.histogram, other.histogram),
+        histogram=added(one.histogram, other.histogram),
         on_cpu_ns=_sum(one.on_cpu_ns, other.on_cpu_ns),
         ready_ns=_sum(one.ready_ns, other.ready_ns),
         blocked_ns=_sum(one.blocked_ns, other.blocked_ns),
@@ -252,14 +252,8 @@ def _intervals(one: Intervals | None, other: Intervals | None) -> Intervals | No
         total_ns=one.total_ns + other.total_ns,
         min_ns=min(one.min_ns, other.min_ns),
         max_ns=max(one.max_ns, other.max_ns),
-        histogram=_histogram(one.histogram, other.histogram),
+        histogram=added(one.histogram, other.histogram),
     )
-
-
-def _histogram(one: Histogram, other: Histogram) -> Histogram:
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    padded = (*shorter, *(0,) * (len(longer) - len(shorter)))
-    return tuple(a + b for a, b in zip(longer, padded, strict=True))
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -8,7 +8,7 @@ was compiled, recordings are read alone, and Python's handlers do.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from signal import SIGINT
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask, valid_signals
 
 try:
     from kernel_delay.host._signals import lib
@@ -123,3 +123,13 @@ def shutdown_modes(fd: int) -> Iterator[None]:
 def quit_as_asked() -> None:
     """End as SIGINT would, but with status 0: a key asked for it."""
     lib.signals_quit()
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Have threads that begin here leave signals to the main one: theirs are their children's."""
+    before = pthread_sigmask(SIG_BLOCK, valid_signals())
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_SETMASK, before)

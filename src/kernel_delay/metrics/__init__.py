@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from kernel_delay.analysis.percentiles import added
 from kernel_delay.model import Histogram, Losses, PacketLosses, PmdStats, Upcalls
 
 
@@ -16,15 +17,6 @@ class Lengths(Struct, frozen=True):
     def __add__(self, more: "Lengths") -> "Lengths":
         """Return both together."""
         return Lengths(added(self.counts, more.counts), self.total_ns + more.total_ns)
-
-
-def added(one: Histogram, more: Histogram) -> Histogram:
-    """Return what two histograms, of any lengths, count together."""
-    longer, shorter = (one, more) if len(one) >= len(more) else (more, one)
-    return tuple(
-        count + (shorter[bucket] if bucket < len(shorter) else 0)
-        for bucket, count in enumerate(longer)
-    )
 
 
 class ClassFigures(Struct, frozen=True):

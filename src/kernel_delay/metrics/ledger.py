@@ -10,8 +10,9 @@ from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
 
+from kernel_delay.analysis.percentiles import added
 from kernel_delay.formatting import printable
-from kernel_delay.metrics import CallFigures, ClassFigures, Lengths, added
+from kernel_delay.metrics import CallFigures, ClassFigures, Lengths
 from kernel_delay.model import (
     CallTotals,
     Histogram,

@@ -1,11 +1,9 @@
 """The figures by OTLP: metrics each few seconds, and a span of each long round."""
 
 import logging
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Self
 
@@ -33,6 +31,7 @@ from kernel_delay.analysis.rounds import cause_name, main_cause
 from kernel_delay.analysis.states import states
 from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.host.signals import signals_blocked
 from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics.answers import bounded_session
 from kernel_delay.metrics.families import Buckets, Family, Value, values
@@ -93,7 +92,7 @@ class OtlpExporter:
             self._provider.add_span_processor(BatchSpanProcessor(spans, MOST_SPANS))
             self._sending.start()
 
-        with _signals_blocked():
+        with signals_blocked():
             without_capabilities(start)
         self._tracer = self._provider.get_tracer(SERVICE)
 
@@ -109,7 +108,7 @@ class OtlpExporter:
         """Send what is left, if the receiver takes it soon, and no more."""
         self._closed.set()
         rest = threading.Thread(target=self._send_rest, daemon=True)
-        with _signals_blocked():
+        with signals_blocked():
             rest.start()
         rest.join(ENDS_S)
         if rest.is_alive():
@@ -181,16 +180,6 @@ def _status_name(status: int) -> str:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Have threads that begin here leave signals to the main one: theirs are their children's."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _state_attributes(sample: Sample) -> dict[str, int]:

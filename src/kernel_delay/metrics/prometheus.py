@@ -2,7 +2,6 @@
 
 import hmac
 import io
-import signal
 import socket
 import ssl
 import threading
@@ -21,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from kernel_delay.errors import InputError, NoInputError, UnavailableError, UsageError
 from kernel_delay.host.privileges import without_capabilities
+from kernel_delay.host.signals import signals_blocked
 from kernel_delay.metrics import Snapshot
 from kernel_delay.metrics.clients import Clients
 from kernel_delay.metrics.families import FAMILIES, Buckets, Family, values
@@ -161,12 +161,8 @@ class MetricsServer:
         self.url = f"{scheme}://{Address(address.host, port)}/metrics"
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=SERVER_THREAD, daemon=True)
-        # Signals are the main thread's; those of a thread are its children's too.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
+        with signals_blocked():
             without_capabilities(self._thread.start)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _serve(self) -> None:
         while not self._closing.is_set():
