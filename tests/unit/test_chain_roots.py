@@ -1,13 +1,15 @@
 """Wait chains: the parts of a wait are disjoint and add up to it, whatever threads did."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice, roots
+from kernel_delay.analysis import chain_roots
+from kernel_delay.analysis.chain_roots import MOST_HOPS, Root, StateSlice
 from kernel_delay.model import ChainGap, ChainState, SleepReason
 
 STATES: st.SearchStrategy[ChainState] = st.sampled_from(
@@ -38,6 +40,12 @@ def timelines(draw: st.DrawFn) -> dict[int, list[StateSlice]]:
             )
         found[tid] = slices
     return found
+
+
+def roots(
+    tid: int, threads: Mapping[int, Sequence[StateSlice]], start_ns: int, stop_ns: int
+) -> Counter[Root]:
+    return chain_roots.roots(tid, lambda tid: threads.get(tid, ()), start_ns, stop_ns)
 
 
 def blocked_ns(slices: list[StateSlice], start: int, stop: int) -> int:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -85,25 +85,26 @@ class Root(Struct, frozen=True):
     is_idle: bool = False
 
 
-def roots(
-    tid: int, threads: Mapping[int, Sequence[StateSlice]], start_ns: int, stop_ns: int
-) -> Counter[Root]:
+SlicesOf = Callable[[int], Sequence[StateSlice]]
+
+
+def roots(tid: int, slices_of: SlicesOf, start_ns: int, stop_ns: int) -> Counter[Root]:
     """Return how long each root made a thread wait, in ns: the sum is all that it was blocked.
 
     Args:
         tid: The thread.
-        threads: The slices of each followed thread, sorted and disjoint.
+        slices_of: Called with a thread's number: its slices, sorted and disjoint.
         start_ns: Where the window begins.
         stop_ns: Where it ends.
     """
-    return _Walk(threads).waits(tid, start_ns, stop_ns)
+    return _Walk(slices_of).waits(tid, start_ns, stop_ns)
 
 
 class _Walk:
     """The way from one thread to its roots."""
 
-    def __init__(self, threads: Mapping[int, Sequence[StateSlice]]) -> None:
-        self._threads = threads
+    def __init__(self, slices_of: SlicesOf) -> None:
+        self._slices_of = slices_of
         self._steps = 0
 
     def waits(self, tid: int, start_ns: int, stop_ns: int) -> Counter[Root]:
@@ -212,7 +213,7 @@ class _Walk:
         self, tid: int, after_ns: int, until_ns: int, fits: Callable[[StateSlice], bool]
     ) -> StateSlice | None:
         """Return the last slice of a thread that fits and ended in that time."""
-        slices = self._threads.get(tid, ())
+        slices = self._slices_of(tid)
         at = bisect_right(slices, until_ns, key=lambda each: each.until_ns)
         while at and slices[at - 1].until_ns > after_ns and self._steps < MOST_STEPS:
             self._steps += 1
@@ -236,7 +237,7 @@ class _Walk:
 
     def _within(self, tid: int, start_ns: int, stop_ns: int) -> Iterator[StateSlice]:
         """Yield the slices of a thread, cut to the interval."""
-        slices = self._threads.get(tid, ())
+        slices = self._slices_of(tid)
         at = bisect_right(slices, start_ns, key=lambda each: each.until_ns)
         while at < len(slices) and slices[at].since_ns < stop_ns and self._steps < MOST_STEPS:
             self._steps += 1

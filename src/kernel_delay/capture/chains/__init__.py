@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.chain_roots import Root, StateSlice, roots
+from kernel_delay.analysis.chain_roots import Root, SlicesOf, StateSlice, roots
 from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.followed import Followed, threads_of
 from kernel_delay.capture.chains.held_by import OF_DISKS, HeldBy, device_name
@@ -22,7 +22,7 @@ from kernel_delay.capture.chains.peers import LASTS_NS, Peers
 from kernel_delay.capture.chains.places import Places
 from kernel_delay.capture.chains.programs import ChainPrograms
 from kernel_delay.capture.chains.siblings import MOST_HELD, Siblings
-from kernel_delay.capture.chains.slices import SlicesOf, Was
+from kernel_delay.capture.chains.slices import Was
 from kernel_delay.capture.chains.states import ThreadStates
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.capture.threads.collector import ThreadOf
@@ -187,7 +187,8 @@ class Follower:
         What was before the end of the window is forgotten.
         """
         self.look(stop_ns + BEHIND_NS)
-        slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
+        # Most threads are in no chain.
+        slices = cache(partial(self._slices, start_ns, stop_ns))
         for process, thread in threads:
             yield process, self._with_chain(thread, slices, start_ns, stop_ns)
         self.forget(stop_ns)
@@ -196,7 +197,7 @@ class Follower:
         """Return the thread with its chain within a round that is over. Nothing is forgotten."""
         self.look(stop_ns + BEHIND_NS)
         self._names.renew()
-        slices = SlicesOf(partial(self._slices, start_ns, stop_ns))
+        slices = cache(partial(self._slices, start_ns, stop_ns))
         return self._with_chain(thread, slices, start_ns, stop_ns)
 
     def _slices(self, start_ns: int, stop_ns: int, tid: int) -> list[StateSlice]:

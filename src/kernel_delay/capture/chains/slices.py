@@ -1,6 +1,6 @@
 """What a followed thread did for a while, who ended that, and as what it is part of a chain."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -194,26 +194,3 @@ def slice_of(
         by_client,
         is_idle,
     )
-
-
-class SlicesOf(Mapping[int, Sequence[StateSlice]]):
-    """Those of each thread, made when they are asked for: most threads are in no chain."""
-
-    def __init__(self, make: Callable[[int], Sequence[StateSlice]]) -> None:
-        """Make none yet; `make` does that of a thread."""
-        self._make = make
-        self._made: dict[int, Sequence[StateSlice]] = {}
-
-    def __getitem__(self, tid: int) -> Sequence[StateSlice]:
-        """Return those of a thread."""
-        if tid not in self._made:
-            self._made[tid] = self._make(tid)
-        return self._made[tid]
-
-    def __iter__(self) -> Iterator[int]:
-        """Iterate over the threads that were asked for."""
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        """Return how many these are."""
-        return len(self._made)
