@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from shutil import copy2
 from typing import NamedTuple
@@ -78,12 +78,13 @@ class Hits:
     def __init__(self, closing: ExitStack, named: str, binary: Path, ovs: Instance) -> None:
         program = Path(f"/proc/{ovs.pid}/exe").resolve()
         self.began_ns = time.monotonic_ns()
-        self._counters = [
-            closing.enter_context(counted(UserProbe(str(program), "", probe.file_offset), tid))
-            for probe in file_object(binary).usdt_probes().probes
-            if f"{probe.provider}:{probe.name}" == named
-            for tid in tids(ovs)
-        ]
+        self._counters = []
+        for probe in file_object(binary).usdt_probes().probes:
+            if f"{probe.provider}:{probe.name}" == named:
+                point = UserProbe(str(program), "", probe.file_offset)
+                for tid in tids(ovs):
+                    with suppress(ProcessLookupError):  # a thread that has ended
+                        self._counters.append(closing.enter_context(counted(point, tid)))
         assert self._counters
         self.counting_ns = time.monotonic_ns()
 
