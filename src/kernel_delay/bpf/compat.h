@@ -79,6 +79,14 @@ struct kernel_clone_args {
 #define SOFT_IRQS_ARE_PREEMPTED                                                                    \
 	bpf_core_field_exists(((struct task_struct___compat *)0)->softirq_disable_cnt)
 
+/* What counts for @task, and not for its CPU, the soft IRQs that it is in (kernel/softirq.c). */
+static __always_inline __u32 soft_irqs_of_task(struct task_struct *task)
+{
+	if (!SOFT_IRQS_ARE_PREEMPTED)
+		return 0;
+	return ((struct task_struct___compat *)task)->softirq_disable_cnt;
+}
+
 /*
  * Did the freezer of cgroup v1 have @task sleep? The flag means something else from 6.14 on, but
  * of a kernel thread alone (commit ce6d9c1c2b5c, include/linux/sched.h:PF_KCOMPACTD).

@@ -6,6 +6,7 @@
 #ifndef KERNEL_DELAY_TARGET_H
 #define KERNEL_DELAY_TARGET_H
 
+#include "compat.h"
 #include "kernel.h"
 #include "thread_records.h"
 #include "window.h"
@@ -217,7 +218,7 @@ static __always_inline enum waker_kind waker_kind(bool is_signal, struct task_st
 		return WAKER_UNKNOWN;
 	if (contexts & HARD_IRQS_AND_NMI)
 		return WAKER_HARD_IRQ;
-	if (contexts & SERVING_SOFT_IRQ)
+	if ((contexts | soft_irqs_of_task(current)) & SERVING_SOFT_IRQ)
 		return WAKER_SOFT_IRQ;
 	/* The idle task only ever does what an interrupt of another CPU asked it for. */
 	return current->pid ? WAKER_THREAD : WAKER_HARD_IRQ;

@@ -76,10 +76,9 @@ def wakers_of(sleeps: list[Sleep]) -> list[Waker]:
 
 
 def is_timer(waker: Waker) -> bool:
-    """With PREEMPT_RT a thread of each CPU runs timers (kernel/softirq.c: timersd, 6.1-rt)."""
-    if is_preempt_rt() and waker.kind == "thread":
-        return waker.comm.startswith(("ktimers/", "ksoftirqd/"))
-    return (waker.kind, waker.tid, waker.comm) == ("hard_irq", 0, "")
+    """With PREEMPT_RT a soft IRQ runs the timers of most threads (kernel/time/hrtimer.c, 6.1)."""
+    kinds = ("hard_irq", "soft_irq") if is_preempt_rt() else ("hard_irq",)
+    return waker.kind in kinds and (waker.tid, waker.comm) == (0, "")
 
 
 @pytest.mark.parametrize(
