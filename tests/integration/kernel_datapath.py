@@ -12,6 +12,11 @@ from tests.needs import in_kernels_types
 
 MODULE = Path("/sys/module/openvswitch")
 
+# What keeps flows that have no packets: of Open vSwitch's settings.
+NO_TIME = "other_config:max-idle=3600000"
+# A slow Open vSwitch deletes flows that it has no time to check (ofproto/ofproto-dpif-upcall.c:
+# should_revalidate(), 3.5).
+ALWAYS_CHECKED = "other_config:min-revalidate-pps=0"
 BRIDGE = "br0"
 # One end is the bridge's port, the other is where packets are sent from.
 PORT, SENDER = "kd-port", "kd-sender"

@@ -16,13 +16,9 @@ from lab.instance import Instance
 from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.json_follower import HANGS_S, JsonFollower
-from tests.integration.kernel_datapath import BRIDGE, packets, send
+from tests.integration.kernel_datapath import ALWAYS_CHECKED, BRIDGE, NO_TIME, packets, send
 
 PACKETS = 20
-NO_TIME = "other_config:max-idle=3600000"
-# A slow Open vSwitch deletes flows that it has no time to check (ofproto/ofproto-dpif-upcall.c:
-# should_revalidate(), 3.5).
-ALWAYS_CHECKED = "other_config:min-revalidate-pps=0"
 DROPPED = "priority=50000,udp"
 
 

@@ -19,6 +19,7 @@ from tests import commands
 from tests.integration import kernel_datapath
 from tests.integration.capture.scheduler_clock import most_stolen_ns, stolen_ns
 from tests.integration.json_follower import HANGS_S, JsonFollower
+from tests.integration.kernel_datapath import ALWAYS_CHECKED, NO_TIME
 from tests.workload import sleeping
 
 ANOTHER_FLOW = "priority=1,in_port=9,actions=drop"
@@ -52,7 +53,7 @@ def following(ovs: Instance, folder: Path) -> JsonFollower[RevalidatorRound]:
 def ovs(root_user: None, usdt_binaries: Binaries) -> Iterator[Instance]:
     """With flows that come no more, and are kept."""
     with Instance(usdt_binaries) as ovs, kernel_datapath.bridge(ovs):
-        ovs.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+        ovs.vsctl("set", "Open_vSwitch", ".", NO_TIME, ALWAYS_CHECKED)
         kernel_datapath.send(ovs, kernel_datapath.packets(PACKETS))
         deadline = time.monotonic() + HANGS_S
         while upcall_show(ovs).keys < PACKETS:
@@ -197,7 +198,7 @@ def test_each_datapath_has_rounds_of_its_own(datapath: Instance, tmp_path: Path)
     datapath.vsctl(
         "add-br", "br-netdev", "--", "set", "Bridge", "br-netdev", "datapath_type=netdev"
     )
-    datapath.vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=3600000")
+    datapath.vsctl("set", "Open_vSwitch", ".", NO_TIME)
     try:
         kernel_datapath.send(datapath, kernel_datapath.packets(PACKETS))
         with following(datapath, tmp_path) as follower:
