@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,9 @@ from kernel_delay.host.privileges import (
     PROGRAM,
     Use,
 )
+from kernel_delay.model import StackFrame
 from tests.commands import KERNEL_DELAY, run
-from tests.watching.watch import samples_in, watch_of
+from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import Workload, compile_workload, wait_until
 
 NOBODY = 65534
@@ -117,6 +118,15 @@ def test_threads_that_serve_metrics_have_no_capability(workload: Workload, tmp_p
     assert set(rights.values()) == {(f"{0:016x}", "1", "2")}
 
 
+def user_stacks(watching: Watching) -> Iterator[Sequence[StackFrame]]:
+    """Those of the calls in all records."""
+    for path in watching.recordings():
+        for sample in samples_in(path):
+            for event in sample.syscall_events or ():
+                if event.user_stack is not None:
+                    yield sample.stacks[event.user_stack]
+
+
 def test_watch_names_functions_of_another_users_process(root_user: None, tmp_path: Path) -> None:
     """Its memory and files are for its user's eyes and root's. C++ names are demangled."""
     with tempfile.TemporaryDirectory() as folder:
@@ -127,22 +137,16 @@ def test_watch_names_functions_of_another_users_process(root_user: None, tmp_pat
         for path in (program, Path(folder)):
             subprocess.run(["chown", str(NOBODY), path], check=True)
         as_nobody = ["setpriv", "--reuid", str(NOBODY), "--clear-groups"]
-        workload = Workload([*as_nobody, program, 16])
+        workload = Workload([*as_nobody, program, 64])
         try:
             with watch_of(workload.pid, tmp_path / "records", "--threshold", "0.005") as watching:
                 workload.send()
-                wait_until(lambda: len(watching.recordings()) >= 8, "the records")
+                # Calls that are no polls are hooked once there was a long round.
+                wait_until(lambda: any(user_stacks(watching)), "a record with a stack")
                 watching.end()
         finally:
             workload.kill()
-    samples = [sample for path in watching.recordings() for sample in samples_in(path)]
-    stacks = [
-        sample.stacks[event.user_stack]
-        for sample in samples
-        for event in sample.syscall_events or ()
-        if event.user_stack is not None
-    ]
-    assert stacks
+    stacks = list(user_stacks(watching))
     names = {frame.name for stack in stacks for frame in stack if frame.name}
     assert "main" in names
     # A compiler may add what it made of it.
