@@ -57,7 +57,7 @@ def _of_events(results: Results) -> str:
 
     with_stacks = stacks.reporting_events("dwarf").name
     return (
-        f"{_EVENTS} Counted, it took {took(OURS)} more;"
+        f"{_EVENTS} In bursts a counted call took {took(OURS)} more;"
         f" as an event {took(stacks.reporting_events('none').name)} more without stacks,"
         f" and {took(with_stacks)} with them."
         f" From a stack 80 KiB deep an event took {took(with_stacks, stacks.DEEP)} more."

@@ -95,7 +95,7 @@ def _kernels(record: Record, names: list[str]) -> Iterator[str]:
             continue
         marks = _marks(record, name)
         counts = [str(results.count(outcome)) for outcome in _COUNTED]
-        runs = "; ".join(_run(record, name, one, mark) for one, mark in marks.items())
+        runs = ". ".join(_run(record, name, one, mark) for one, mark in marks.items())
         release = max(marks, key=_age).release
         yield f"| {name} | {release} | {' | '.join(counts)} | {runs} |"
 

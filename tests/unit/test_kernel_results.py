@@ -205,7 +205,7 @@ def test_the_page_has_counts_failures_and_reasons() -> None:
     lines = compatibility.page(record).splitlines()
     # What ran at another commit than the newest has a letter, which its row explains.
     assert (
-        "| Linux 5.14 | 5.14.2 | 1 | 0 | 1 | 2026-11-23, def5678, TCG: 1; "
+        "| Linux 5.14 | 5.14.2 | 1 | 0 | 1 | 2026-11-23, def5678, TCG: 1. "
         "(a) 5.14.2, 2026-11-20, abc1234, TCG: 1 |"
     ) in lines
     assert "| Linux 5.15 | | | | | not run |" in lines

@@ -58,10 +58,10 @@ def test_owners_call_with_waits_and_work_is_reported() -> None:
     assert "fsync" not in text
 
 
-@pytest.mark.parametrize(("on_cpu", "blocked", "did"), [(5, 440, "slept in"), (170, 290, "was in")])
+@pytest.mark.parametrize(("on_cpu", "blocked", "did"), [(2, 220, "slept in"), (125, 105, "was in")])
 def test_owners_calls_of_both_abis_are_one(on_cpu: int, blocked: int, did: str) -> None:
-    calls = (call("read", on_cpu, blocked), replace(call("read", 0, 1), abi="i386"))
-    owner = replace(timed_thread(9, "b", kernel=on_cpu), syscalls=calls)
+    calls = (call("read", on_cpu, blocked), replace(call("read", on_cpu, blocked), abi="i386"))
+    owner = replace(timed_thread(9, "b", kernel=2 * on_cpu), syscalls=calls)
     text = found("lock", sample(held_by(owner, 490), owner)).text
     assert f"b (9) {did} read for at least" in text
 

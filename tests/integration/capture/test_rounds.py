@@ -577,7 +577,7 @@ def test_wait_for_one_file_belongs_to_the_round(
             os.write(process.stdin.fileno(), b"\n")  # type: ignore[union-attr]
             process.stdout.readline()  # type: ignore[union-attr]
 
-        samples, _ = watched(process.pid, work, RoundPlan(threshold_ns=answer_ns))
+        samples, totals = watched(process.pid, work, RoundPlan(threshold_ns=answer_ns))
         process.communicate(b"\n")
     polled = [
         sample
@@ -587,7 +587,9 @@ def test_wait_for_one_file_belongs_to_the_round(
             for sleep in assert_accounted(sample).sleeps
         )
     ]
-    assert len(polled) == expected
+    # Of a sleep that was missed it is not known in which call it was.
+    missed = totals.lost.missed_events
+    assert expected - missed <= len(polled) <= expected, [each.threads for each in samples]
 
 
 @pytest.mark.parametrize("what", ["fork", "exec", "ring", "alarm", "end"])
