@@ -241,12 +241,15 @@ def _roots(sample: Sample, thread: Thread) -> list[list[ChainPart]]:
         if any(each.pid != own for each in part.threads):
             of_process[process_of(part.threads[-1])].append(part)
     found = [each for each in of_process.values() if sum_ns(each) >= NAMED_SHARE * whole_ns]
-    found.sort(key=sum_ns, reverse=True)
-    by_itself = any(rule.lost_ns(sample, thread) for rule in (WAIT_CHAIN, WAIT_CHAIN_END))
-    is_several = len(found) > 1 and not by_itself
     is_enough = sum(map(sum_ns, found)) >= ROOT_SHARE * whole_ns
     is_known = any(part.state != "unknown" for each in found for part in each)
-    return [by_state(each) for each in found] if is_several and is_enough and is_known else []
+    if len(found) < 2 or not is_enough or not is_known:
+        return []
+    # These go through all parts again.
+    if any(rule.lost_ns(sample, thread) for rule in (WAIT_CHAIN, WAIT_CHAIN_END)):
+        return []
+    found.sort(key=sum_ns, reverse=True)
+    return [by_state(each) for each in found]
 
 
 def _lost_to_roots_ns(sample: Sample, thread: Thread) -> int:
