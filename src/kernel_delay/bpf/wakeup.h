@@ -319,6 +319,7 @@ static __always_inline void migrate(struct task_struct *task, __u32 to)
 	/* By now all that had the CPU is among the slices. */
 	if (length_ns && record)
 		charge_cpu_wait(record, thread, from, false, false, &timestamp);
+	keep_off_cpu_time(thread, &timestamp);
 	thread->since_ns = timestamp.now_ns;
 	end_wait(thread, from);
 	/* Its group there it is given later (kernel/sched/core.c:set_task_cpu()). */

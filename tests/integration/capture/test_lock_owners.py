@@ -1,6 +1,10 @@
 """What the owner of a lock did in the waits that it ended is known, and is no more than these."""
 
+import itertools
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -53,6 +57,43 @@ def test_an_owner_that_has_no_cpu_is_seen_to_wait() -> None:
     assert owner.known_ns > 0
     # Of three that want the CPU it has a third, or less if there are others.
     assert owner.ready_ns >= owner.known_ns // 4
+
+
+@contextmanager
+def moved_about(tid: int, cpus: list[int]) -> Iterator[None]:
+    """Meanwhile the thread is moved from CPU to CPU."""
+    ended = threading.Event()
+
+    def move() -> None:
+        for cpu in itertools.cycle(cpus):
+            os.sched_setaffinity(tid, {cpu})
+            if ended.wait(0.01):
+                return
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        mover.join()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
+def test_owner_that_is_moved_as_it_waits_is_seen_to() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    with ExitStack() as closing:
+        for cpu in cpus:
+            closing.enter_context(running(hog, cpu=cpu))
+        victim = closing.enter_context(workload("contended", "mutex", "spin", HOLD_US))
+        owner_tid = victim.reported["owner"]
+        os.setpriority(os.PRIO_PROCESS, owner_tid, 19)
+        closing.enter_context(moved_about(owner_tid, cpus))
+        owner = lock_wait(victim).owner
+    assert owner is not None
+    assert owner.known_ns > 0
+    # Most of the time somebody else has its CPU, and each wait for that is in several parts.
+    assert owner.ready_ns >= owner.known_ns // 2
 
 
 def test_an_owner_that_computes_is_seen_not_to_sleep() -> None:
