@@ -148,13 +148,20 @@ static __always_inline __u32 is_throttled_itself(struct task_struct *task)
 	return ((struct task_struct___compat *)task)->throttled;
 }
 
-/* Is it throttled, by itself or with its group on that CPU? Read in any context, without locks. */
+/* include/linux/sched/prio.h: those below are of the real-time classes and the deadline class. */
+#define MAX_RT_PRIO 100
+
+/*
+ * Is it throttled, by itself or with its group on that CPU, as far as its class can be? Read in any
+ * context, without locks.
+ */
 static __always_inline __u32 task_is_throttled(struct task_struct *task)
 {
 	if (throttles_tasks())
 		return is_throttled_itself(task);
 	if (!bpf_core_field_exists(task->se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count) ||
+	    BPF_CORE_READ(task, prio) < MAX_RT_PRIO)
 		return 0;
 	return BPF_CORE_READ(task, se.cfs_rq, throttle_count);
 }

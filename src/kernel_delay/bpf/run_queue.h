@@ -133,12 +133,13 @@ static __always_inline void note_task(struct task_info *info, struct task_struct
 
 /*
  * The group of @task's cgroup on its CPU, by which it is throttled before 6.18: with all of
- * it that waits (kernel/sched/fair.c:throttle_cfs_rq()). NULL from then on.
+ * it that waits (kernel/sched/fair.c:throttle_cfs_rq()). NULL from then on, and of a task that
+ * can't be throttled: of each class it has one (kernel/sched/sched.h:set_task_rq(), 5.14 to 6.17).
  */
 static __always_inline struct cfs_rq *group_of(struct task_struct *task)
 {
 	if (throttles_tasks() || !bpf_core_field_exists(task->se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count) || task->prio < MAX_RT_PRIO)
 		return NULL;
 	return task->se.cfs_rq;
 }
@@ -161,9 +162,6 @@ static __always_inline __u32 is_throttled(struct task_struct *task)
 {
 	return throttles_tasks() ? is_throttled_itself(task) : group_is_throttled(task);
 }
-
-/* include/linux/sched/prio.h: those below are of the real-time classes and the deadline class. */
-#define MAX_RT_PRIO 100
 
 /*
  * How long the current task has had its CPU in one go, at least: the fair class notes what a task

@@ -17,6 +17,7 @@ from kernel_delay.model import Sample, ThreadTime
 from tests.emulation import is_emulated
 from tests.integration.capture.in_process import measured
 from tests.integration.capture.workload import known_syscall
+from tests.needs import make_real_time
 from tests.timeline_accounts import account_of
 from tests.workload import compile_workload, wait_until
 
@@ -347,6 +348,33 @@ def test_thread_throttled_before_the_window_stays_throttled(
     check_timeline(sample)
     found = time_of(sample)
     assert found.throttled_ns > found.ready_ns
+
+
+def test_real_time_thread_has_no_cpu_beside_a_used_quota(quota: Cgroup, closing: ExitStack) -> None:
+    """Its group counts as throttled before 6.18, and only the fair class is held back by that."""
+    fair, thread, taker = (start_burner(quota, closing) for _ in range(3))
+    quota.limit(period_us=MAX_PERIOD_US)
+    assert fair.stdin is not None
+    ran_before_ns = ran_ns(fair.pid)
+    fair.stdin.write("600\n")
+    fair.stdin.flush()
+    wait_until(lambda: ran_ns(fair.pid) - ran_before_ns >= QUOTA_US * 1000)
+    # With CONFIG_RT_GROUP_SCHED a group has no real-time threads until it has time for them.
+    real_time = quota.folder / "cpu.rt_runtime_us"
+    if real_time.exists():
+        real_time.write_text("900000")
+    make_real_time(thread.pid, 1)
+    make_real_time(taker.pid, 2)
+
+    def work() -> None:
+        other = threading.Thread(target=burn, args=(taker, 0.3))
+        other.start()
+        burn(thread, 0.1)
+        other.join()
+
+    found = time_of(measured(thread.pid, work))
+    assert not found.throttled_ns
+    assert found.ready_ns + found.unaccounted_ns > 50 * MS
 
 
 @pytest.mark.parametrize("version", [1, 2])
