@@ -100,7 +100,7 @@ __noinline int begin_timeline(struct thread *thread)
 	if (!has_timeline() || !thread || *(volatile __u64 *)&control.without_timeline)
 		return 0;
 	if (!thread->timeline)
-		thread->timeline = take_record(TIMELINE_RING, options.round_timelines, 0);
+		thread->timeline = take_record(TIMELINE_RING, options.round_timelines - 1, 0);
 	own = round_timeline_at(thread->timeline);
 	if (!own)
 		return 0;

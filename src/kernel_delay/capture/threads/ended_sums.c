@@ -180,6 +180,7 @@ static int is_same_sleep(const struct sleep_record *one, const struct sleep_reco
 {
 	return one->stack == other->stack && one->syscall == other->syscall &&
 	       one->waker.task == other->waker.task && one->waker_kind == other->waker_kind &&
+	       one->waker_stack == other->waker_stack &&
 	       one->uninterruptible == other->uninterruptible;
 }
 
