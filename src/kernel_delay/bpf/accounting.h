@@ -275,7 +275,7 @@ static __always_inline struct syscall_record *syscall_record_at(__u32 slot)
  * The slot of a call in struct thread. Of the two ABIs those that are used most don't meet. Without
  * a branch, as length_since().
  */
-static __always_inline __u16 *direct_slot(struct thread *thread, __u64 syscall)
+static __always_inline __u32 *direct_slot(struct thread *thread, __u64 syscall)
 {
 	__u32 slot = syscall + syscall / COMPAT_SYSCALL * (DIRECT_SYSCALLS / 2);
 
@@ -310,7 +310,7 @@ static __always_inline __u64 rare_owner(const struct thread *thread)
 __noinline __u64 new_syscall_record(struct thread *thread, __u64 syscall)
 {
 	struct syscall_record *record, *other;
-	__u16 *direct;
+	__u32 *direct;
 	bool taken;
 	__u64 number;
 	__u32 slot;

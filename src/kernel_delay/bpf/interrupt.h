@@ -11,6 +11,7 @@
 #include "accounting.h"
 #include "syscall.h"
 #include "thread_record.h"
+#include "unseen.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

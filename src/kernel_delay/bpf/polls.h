@@ -16,6 +16,7 @@
 
 #include "state.h"
 #include "syscall.h"
+#include "unseen.h"
 
 /* @thread ran until now. */
 static __always_inline void charge_run(struct thread *thread, struct thread_record *record,

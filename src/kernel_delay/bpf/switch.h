@@ -10,6 +10,7 @@
 #include "sleep.h"
 #include "state.h"
 #include "syscall.h"
+#include "unseen.h"
 
 static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
 					     const struct timestamp *timestamp)
@@ -154,8 +155,8 @@ __noinline int switch_out_thread(struct thread *thread, struct thread_record *re
 {
 	if (!thread || !timestamp || !place)
 		return 0;
-	if (thread->state != STATE_RUNNING)
-		begin_unseen_run(thread, timestamp);
+	if (may_run_unseen(thread, timestamp))
+		check_run(thread, timestamp);
 	begin_switch_out(thread, record, timestamp);
 	if (is_waiting(state))
 		end_unseen_call(thread, record, timestamp);

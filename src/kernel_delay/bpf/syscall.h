@@ -10,6 +10,7 @@
 #include "owner.h"
 #include "round.h"
 #include "state.h"
+#include "unseen.h"
 #include "waited_for.h"
 
 /* A call that crosses a boundary of the window has no count, but its time is accounted for. */

@@ -83,16 +83,14 @@ struct thread {
 	__u64 syscall_since_ns;
 	__u64 off_cpu_ns; /* of it, within the window; OFF_CPU_UNKNOWN */
 	__u64 poll_return_ns; /* 0 if it has not returned from one */
-	__u32 boundary; /* enum boundary: what its fallback need not note, see take_over() */
-	__u32 arrivals; /* on CPUs until it last left one, as the kernel counts them */
+	__u16 boundary; /* enum boundary: what its fallback need not note, see take_over() */
+	/* As the kernel counts them until it last left a CPU: sleeps, arrivals on CPUs, waits */
+	__u16 sleeps;
+	__u32 arrivals;
+	__u64 waits_ns; /* for a CPU */
 	__u64 ran_ns; /* on a CPU in @mode and in the window of @ran_epoch, until it last left it */
 	__u64 ran_epoch;
-	union {
-		__u64 run_since_ns; /* when it got on the CPU, 0: not known; of one in STATE_RUNNING
-				     */
-		__u64 waits_ns; /* its waits for a CPU until it last left one, by the kernel's count
-				 */
-	};
+	__u64 run_since_ns; /* when it got on the CPU, 0: not known; of one in STATE_RUNNING */
 	__u64 steal_since; /* of its CPU when it got there, and 1; 0: not known */
 
 	/* A wait for a CPU or a lock: */
@@ -176,7 +174,7 @@ struct thread {
 	struct thread_totals totals;
 	struct off_cpu_time off_cpu_times[OFF_CPU_TIMES]; /* at @off_cpu_count modulo that */
 	__u64 off_cpu_count;
-	__u16 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
+	__u32 syscall_records[DIRECT_SYSCALLS]; /* slots; valid if the record there agrees */
 };
 
 struct {

@@ -13,7 +13,6 @@ from msgspec.structs import astuple
 
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.capture import program_names, program_options
-from kernel_delay.capture.hooks import Hooks
 from kernel_delay.capture.map_sizes import MOST_HALVINGS, ring_entries
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
@@ -33,6 +32,7 @@ from tests.integration.capture.test_thread_times import (
 from tests.integration.capture.test_timeline import switches
 from tests.integration.capture.workload import StartWorkload, Workload
 from tests.needs import make_real_time
+from tests.system_calls import syscall_number
 from tests.workload import LASTS_NS, wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
@@ -46,12 +46,14 @@ class Holed(Programs):
     def __init__(self, pids: Sequence[int], plan: Plan) -> None:
         self.links: dict[str, Link] = {}
 
-        def attach(hooks: Hooks, program: Program) -> None:
-            self.links[program.name] = link = program.attach()
-            self._closing.callback(link.close)
+        attach = Program.attach
+
+        def note(program: Program) -> Link:
+            self.links[program.name] = link = attach(program)
+            return link
 
         with pytest.MonkeyPatch.context() as patching:
-            patching.setattr(Hooks, "_attach", attach)
+            patching.setattr(Program, "attach", note)
             super().__init__(pids, plan)
 
     @property
@@ -389,6 +391,71 @@ def test_running_thread_is_detected_as_it_leaves_its_cpu(
     assert not reported_of_the_kernel(sample)
 
 
+def test_sleep_is_unaccounted_if_neither_switch_was_seen(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("sleeps", "nanosleep", 1, 300 * MS)
+    measured = Measured(workload.pid, closing)
+    with measured.programs.blind("on_sched_switch"):
+        workload.send()
+        workload.line()
+        workload.parked()
+    sample = measured.end()
+    assert sample.lost.missed_context_switches > 1
+    assert_accounted_for(sample, 290 * MS)
+
+
+def test_run_is_unaccounted_for_as_long_as_it_waited_unseen(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("spin", CPU, 400 * MS)
+    taker = start_workload("spin", CPU, 50 * MS)
+    for process, priority in ((workload, 1), (taker, 2)):
+        make_real_time(process.pid, priority)
+    measured = Measured(workload.pid, closing)
+    before_ns = cpu_time_ns(workload.pid)
+    workload.send()
+    wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 10 * MS)
+    with measured.programs.blind("on_sched_switch"):
+        taker.ask()
+        taker.parked()
+    workload.line()
+    workload.parked()
+    sample = measured.end()
+    its = time_of(sample.threads[0])
+    assert sample.lost.missed_context_switches
+    # The deadline server of the fair class may take its CPU as well, and that be seen by half.
+    assert 40 * MS < its.unaccounted_ns < its.user_ns, its
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the machine is x86's")
+def test_virtual_machines_time_ends_as_its_thread_leaves_the_cpu(
+    start_workload: StartWorkload, closing: ExitStack
+) -> None:
+    workload = start_workload("machine", 600 * MS)
+    if not workload.ready["there"]:
+        pytest.skip("this machine has no KVM")
+    taker = start_workload("spin", CPU, 200 * MS)
+    os.sched_setaffinity(workload.pid, {CPU})
+    make_real_time(taker.pid, 1)
+    measured = Measured(workload.pid, closing)
+    before = workload.schedstat(workload.pid)
+    workload.send()
+    time.sleep(0.1)
+    # As KVMs do that say late that it is over.
+    with measured.programs.blind("on_kvm_exit", "on_kvm_entry"):
+        taker.ask()
+    workload.line()
+    workload.parked()
+    sample = measured.end()
+    its = time_of(sample.threads[0])
+    parts = [getattr(its, field) for field in its.__struct_fields__]
+    assert min(parts) >= 0, its
+    assert sum(parts) == sample.window.duration_ns
+    assert its.ready_ns + its.unaccounted_ns > 150 * MS, its
+    assert its.guest_ns <= workload.schedstat(workload.pid).since(before).run_ns, its
+
+
 def test_sleep_is_unaccounted_if_leaving_the_cpu_was_missed(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
@@ -643,6 +710,23 @@ def test_what_finds_no_room_is_counted(
     assert len(made) + sample.lost.dropped_records + sample.lost.missed_events >= threads
     window_ns = sample.window.duration_ns
     assert all(sum(astuple(time_of(each))) == window_ns for each in sample.threads)
+
+
+def test_calls_have_one_record_in_a_large_ring_too(
+    start_workload: StartWorkload, closing: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, behind = 5000, 70_000
+    monkeypatch.setattr(program_options, "doublings", lambda *_, **__: 1)
+    workload = start_workload("calls", f"{syscall_number('getppid')}={calls}")
+    measured = Measured(workload.pid, closing)
+    ring = measured.programs.control.rings[lib.SYSCALL_RING]
+    ring.head = ring.tail = behind
+    workload.ask()
+    taken = ring.head - behind
+    sample = measured.end()
+    counts = {call.name: call.count for call in sample.threads[0].syscalls}
+    assert counts["getppid"] > calls // 2
+    assert taken < 100
 
 
 def test_no_cpu_is_waited_for_when_nobody_waits(
