@@ -19,6 +19,8 @@ mkdir $base/host $base/upper $base/work $base/root
 # has all of it built in.
 if [ -e "/lib/modules/$(uname -r)/modules.dep" ]; then
 	modprobe --all overlay openvswitch tun veth
+	# QEMU emulates AMD's virtualization. Not every build of a kernel has KVM.
+	modprobe --quiet kvm_amd || echo "this kernel has no KVM for AMD"
 fi
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 host $base/host
 mount -t overlay -o "lowerdir=$base/host,upperdir=$base/upper,workdir=$base/work" guest $base/root

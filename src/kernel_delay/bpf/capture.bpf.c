@@ -334,9 +334,13 @@ SEC("?raw_tp/kvm_entry")
 int on_kvm_entry(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
 
-	if (is_target(task))
-		enter_guest(task);
+	if (!is_target(task))
+		return 0;
+	thread = find_settled_thread(task);
+	if (thread)
+		thread->guest_since_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -344,9 +348,17 @@ SEC("?raw_tp/kvm_exit")
 int on_kvm_exit(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct timestamp timestamp;
+	struct thread *thread;
 
-	if (is_target(task))
-		leave_guest(task);
+	if (!is_target(task))
+		return 0;
+	thread = find_thread(task);
+	if (!thread)
+		return 0;
+	take_timestamp(&timestamp);
+	use_round(&timestamp, thread);
+	check_guest(thread, &timestamp, timestamp.now_ns);
 	return 0;
 }
 

@@ -114,6 +114,53 @@ static __always_inline bool is_across(const struct thread_record *record, __u64 
 	return options.accounting && !options.rounds && record && since_ns < timestamp->start_ns;
 }
 
+/*
+ * A virtual machine's code: the thread of a virtual CPU runs it within ioctl(KVM_RUN), between two
+ * tracepoints. AMD's KVM until 6.5, commit 791a089861fc, and arm64's (arch/arm64/kvm/arm.c:
+ * kvm_arch_vcpu_ioctl_run(), 5.14 to 6.18) pass the second late: what ended it was served by then,
+ * an interrupt or the loss of its CPU. So these end it as well.
+ */
+
+/* @thread is in a virtual machine until @stop_ns. Not static, as take_record(). */
+__noinline int end_guest(struct thread *thread, const struct timestamp *timestamp, __u64 stop_ns)
+{
+	struct syscall_record *syscall;
+	struct thread_record *record;
+	struct timestamp until;
+	__u64 since_ns, length_ns;
+
+	if (!options.guests || !thread || !timestamp)
+		return 0;
+	until = *timestamp;
+	until.now_ns = stop_ns;
+	since_ns = thread->guest_since_ns;
+	thread->guest_since_ns = 0;
+	if (options.totals && thread->mode == MODE_SYSCALL)
+		thread->totals.state_ns[MODE_SYSCALL][STATE_GUEST] +=
+			total_since(thread, since_ns, stop_ns);
+	length_ns = clip(&until, since_ns);
+	if (!length_ns)
+		return 0;
+	record = find_or_make_record(thread, timestamp);
+	if (!record || thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
+		return 0;
+	syscall = find_syscall_record(thread, thread->syscall);
+	if (!syscall)
+		return 0;
+	record->account.state_ns[MODE_SYSCALL][STATE_GUEST] += length_ns;
+	if (has_timeline())
+		report_interrupt(thread, STATE_GUEST, 0, since_ns, &until);
+	syscall->state_ns[STATE_GUEST] += length_ns;
+	return 0;
+}
+
+static __always_inline void check_guest(struct thread *thread, const struct timestamp *timestamp,
+					__u64 stop_ns)
+{
+	if (options.guests && thread->guest_since_ns)
+		end_guest(thread, timestamp, stop_ns);
+}
+
 /* @handler may be a pointer, which is a number to the verifier once it was in memory. */
 static __always_inline void enter_hard_irq(struct task_struct *task, __u64 handler)
 {
@@ -172,6 +219,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task)
 	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
+	check_guest(thread, &timestamp, since_ns);
 	add_hard_irq_total(thread, since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
@@ -291,6 +339,7 @@ static __always_inline void leave_soft_irq(struct task_struct *task, unsigned in
 	}
 	take_timestamp_at(&timestamp, end_soft_irq(soft_irq));
 	use_round(&timestamp, thread);
+	check_guest(thread, &timestamp, since_ns);
 	add_soft_irq_total(thread, soft_irq, since_ns, &timestamp);
 	if (!clip(&timestamp, since_ns))
 		return;
@@ -333,54 +382,6 @@ static __always_inline void leave_fault(struct task_struct *task)
 	use_round(&timestamp, thread);
 	check_running(thread, &timestamp);
 	enter_mode(thread, find_or_make_record(thread, &timestamp), MODE_USER, &timestamp);
-}
-
-/*
- * A virtual machine's code: the thread of a virtual CPU runs it within
- * ioctl(KVM_RUN), between these two tracepoints of KVM's, which it passes with
- * interrupts off (arch/x86/kvm/x86.c:vcpu_enter_guest() and
- * arch/arm64/kvm/arm.c:kvm_arch_vcpu_ioctl_run(), 5.14 to 6.18). So it can't
- * leave its CPU in between.
- */
-
-static __always_inline void enter_guest(struct task_struct *task)
-{
-	struct thread *thread = find_thread(task);
-
-	if (thread)
-		thread->guest_since_ns = bpf_ktime_get_ns();
-}
-
-static __always_inline void leave_guest(struct task_struct *task)
-{
-	struct thread *thread = find_settled_thread(task);
-	struct syscall_record *syscall = NULL;
-	struct thread_record *record;
-	__u64 since_ns, length_ns;
-	struct timestamp timestamp;
-
-	if (!thread)
-		return;
-	take_timestamp(&timestamp);
-	use_round(&timestamp, thread);
-	since_ns = thread->guest_since_ns;
-	thread->guest_since_ns = 0;
-	if (options.totals && since_ns && thread->mode == MODE_SYSCALL)
-		thread->totals.state_ns[MODE_SYSCALL][STATE_GUEST] +=
-			total_since(thread, since_ns, timestamp.now_ns);
-	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
-	if (!length_ns)
-		return;
-	record = find_or_make_record(thread, &timestamp);
-	if (!record || thread->mode != MODE_SYSCALL || thread->syscall == NO_SYSCALL)
-		return;
-	syscall = find_syscall_record(thread, thread->syscall);
-	if (!syscall)
-		return;
-	record->account.state_ns[MODE_SYSCALL][STATE_GUEST] += length_ns;
-	if (has_timeline())
-		report_interrupt(thread, STATE_GUEST, 0, since_ns, &timestamp);
-	syscall->state_ns[STATE_GUEST] += length_ns;
 }
 
 /* The soft IRQ that the CPU of @task is at, which has it. NULL before Linux 5.19. */

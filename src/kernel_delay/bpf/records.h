@@ -100,6 +100,7 @@ struct options {
 	__u32 totals; /* 1: there are struct thread_totals */
 	__u32 children; /* 1: what a target forks is one too */
 	__u32 freezer; /* 1: one is in a cgroup that version 1's freezer may freeze */
+	__u32 guests; /* 1: it may have virtual machines */
 	__u32 round_timelines; /* how many there are, a power of two */
 	__u32 polls_only; /* 1: of all system calls polls alone are hooked, see polls.h */
 	__u32 chains; /* 1: threads of followed processes are reported, see chains.h */

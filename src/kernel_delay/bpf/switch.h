@@ -5,6 +5,7 @@
 #ifndef KERNEL_DELAY_SWITCH_H
 #define KERNEL_DELAY_SWITCH_H
 
+#include "interrupt.h"
 #include "owner.h"
 #include "polls.h"
 #include "sleep.h"
@@ -157,6 +158,7 @@ __noinline int switch_out_thread(struct thread *thread, struct thread_record *re
 		return 0;
 	if (may_run_unseen(thread, timestamp))
 		check_run(thread, timestamp);
+	check_guest(thread, timestamp, timestamp->now_ns);
 	begin_switch_out(thread, record, timestamp);
 	if (is_waiting(state))
 		end_unseen_call(thread, record, timestamp);

@@ -222,8 +222,8 @@ class ProgramOptions:
             )
         # What is still to be executed, or forked, may get some.
         to_come = self._plan.start is EXEC or bool(self.struct().children)
-        self._has_machines = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
-        self._set_apart(GUEST_PROGRAMS, self._has_machines)
+        options.guests = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
+        self._set_apart(GUEST_PROGRAMS, bool(options.guests))
         self._set_apart((VECTOR_ENTRY,), self._accounting)
 
     def _set_faults(self) -> None:
@@ -261,7 +261,7 @@ class ProgramOptions:
     def _set_calls(self, *, totals: bool) -> None:
         """Say whether all system calls are hooked, as totals need them, or polls alone."""
         wanted = self._rounds is not None and not self._rounds.calls and not totals
-        self.polls_only = wanted and self._kernel.knows_earlier_calls and not self._has_machines
+        self.polls_only = wanted and self._kernel.knows_earlier_calls and not self.struct().guests
         self.struct().polls_only = self.polls_only
         by_poll = self.polls_only and self._plan.start is None
         has_events = self.polls_only and self._events is not None
