@@ -268,7 +268,7 @@ def test_a_server_that_has_not_answered_may_have_served_others() -> None:
     }
     assert roots(CLIENT, threads, 1000, 1100) == Counter(
         {
-            Root((SERVER,), "unknown", "epoll", gap="serves"): 20,
+            Root((SERVER,), "unknown", "epoll", gap="for_whom"): 20,
             Root((SERVER,), "unknown", "epoll", gap="lasts"): 79,
             Root((SERVER,), "running"): 1,
         }
@@ -298,14 +298,14 @@ def test_what_a_server_did_before_its_timer_is_not_known() -> None:
     }
     assert roots(CLIENT, threads, 1000, 1100) == Counter(
         {
-            Root((SERVER,), "unknown", "poll", gap="serves"): 40,
+            Root((SERVER,), "unknown", "poll", gap="for_whom"): 40,
             Root((SERVER,), "unknown", "poll", gap="interrupt"): 58,
             Root((SERVER,), "running"): 2,
         }
     )
 
 
-@pytest.mark.parametrize(("ender", "gap"), [(0, "interrupt"), (CHATTER, "serves")])
+@pytest.mark.parametrize(("ender", "gap"), [(0, "interrupt"), (CHATTER, "for_whom")])
 def test_timer_that_ends_polls_is_nobody_who_is_served(ender: int, gap: ChainGap) -> None:
     """As of an editor that looks twice a second, while its parent waits for its end."""
     ticked = replace(slept(1000, 1099, ender, "poll"), gap=None if ender else "interrupt")
@@ -315,6 +315,25 @@ def test_timer_that_ends_polls_is_nobody_who_is_served(ender: int, gap: ChainGap
     }
     assert roots(CLIENT, threads, 1000, 1100) == Counter(
         {Root((SERVER,), "unknown", "poll", gap=gap): 99, Root((SERVER,), "running"): 1}
+    )
+
+
+def test_timer_before_the_one_that_led_to_the_answer_is_a_timer() -> None:
+    """As of a server with one client that sleeps twice for its answer."""
+    threads = {
+        CLIENT: [slept(1000, 1100, SERVER, "socket_receive")],
+        SERVER: [
+            replace(slept(1000, 1040, 0, "epoll"), gap="interrupt"),
+            ran(1040, 1041),
+            replace(slept(1041, 1099, 0, "epoll"), gap="interrupt"),
+            ran(1099, 1100),
+        ],
+    }
+    assert roots(CLIENT, threads, 1000, 1100) == Counter(
+        {
+            Root((SERVER,), "unknown", "epoll", gap="interrupt"): 40 + 58,
+            Root((SERVER,), "running"): 2,
+        }
     )
 
 

@@ -830,7 +830,9 @@ def test_stopped_is_found_and_the_tracer_named() -> None:
     finding = found("stopped", sample(*IDLE, thread))
     assert finding.who == "person"
     assert "5.0 ms, 1 % of the window" in finding.text
-    assert finding.advice == "kill -CONT 27090 resumes it if it is still stopped."
+    resumes = "kill -CONT 27090 resumes it if it is still stopped"
+    terminal = "and fg in its shell if it uses its terminal in the background"
+    assert finding.advice == f"{resumes}, {terminal}."
     assert "stopped" not in rules_found(sample(timed_thread(5, "a", stopped=4)))
     traced = sample(thread, system_state=SystemState(tracer=("strace", 99)))
     assert "Meanwhile strace (99) traced it." in found("stopped", traced).text

@@ -264,7 +264,9 @@ def test_thread_of_a_server_is_named_with_its_process() -> None:
     (part,) = workers("stopped", 450)
     found = finding(part, *workers("running", 0, 40))
     assert found.sentence.startswith("w0 (61) of backend (60) was stopped while the main thread")
-    assert found.advice == "kill -CONT 60 resumes it if it is still stopped."
+    assert (found.advice or "").startswith(
+        "kill -CONT 60 resumes it if it is still stopped, and fg"
+    )
 
 
 def test_thread_that_stands_out_is_named_alone() -> None:

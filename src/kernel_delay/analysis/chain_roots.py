@@ -169,9 +169,8 @@ class _Walk:
             serves = at in served if is_poll else serves
             if is_poll and other.ended_ns:
                 if not each.ended_ns:
-                    # Whom it served is not known as long as it has woken nobody. A timer is nobody.
-                    by_nobody = not other.waker or other.gap == "interrupt"
-                    yield other if by_nobody else replace(other, waker=0, gap="serves")
+                    # Whom it served is not known as long as it has woken nobody.
+                    yield _for_others(other)
                     continue
                 if answers is None:
                     answers = [*self._answers(each, frozenset(served.values()))]
@@ -271,8 +270,15 @@ def _served(did: Sequence[StateSlice], sleepers: Collection[int]) -> dict[int, i
 
 
 def _for_answer(poll: StateSlice, answers: Sequence[tuple[int, StateSlice]]) -> StateSlice:
-    """A poll that waited for the answer behind it; for one of no answer others were served."""
+    """A poll that waited for the answer behind it, or one of which that is not known."""
     for asked_ns, answer in answers:
         if asked_ns < poll.ended_ns <= answer.ended_ns:
             return replace(poll, waker=answer.waker, gap=answer.gap)
-    return replace(poll, waker=0, gap="serves")
+    return _for_others(poll)
+
+
+def _for_others(poll: StateSlice) -> StateSlice:
+    """A poll that is not known to be for the sleeper; only a client is known to be another one."""
+    if not poll.waker or poll.gap == "interrupt":
+        return poll
+    return replace(poll, waker=0, gap="serves" if poll.by_client else "for_whom")

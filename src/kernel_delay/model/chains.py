@@ -19,7 +19,7 @@ ChainState = Literal[
 
 
 ChainGap = Literal[
-    "lasts", "interrupt", "threads", "ran", "circle", "hops", "not_followed", "serves"
+    "lasts", "interrupt", "threads", "ran", "circle", "hops", "not_followed", "serves", "for_whom"
 ]
 """Why it is not known whom the last thread of a chain waited for.
 
@@ -28,7 +28,8 @@ ChainGap = Literal[
 of the threads is not known. `ran`: as `threads`, and the last thread is the one that ran most of
 the time. `circle`: it waited for a thread that is in the chain already, or for the first. `hops`:
 there were too many. `not_followed`: it was not followed yet, or any more.
-`serves`: it polled several files, and served others meanwhile.
+`serves`: it polled several files, and served others meanwhile. `for_whom`: as `serves`, but whether
+what it did was for others is not known.
 """
 
 

@@ -255,6 +255,7 @@ _GAPS: dict[ChainGap, str] = {
     "hops": "too many hops",
     "not_followed": "not followed",
     "serves": "it served others",
+    "for_whom": "it polled, for whom is not known",
 }
 
 

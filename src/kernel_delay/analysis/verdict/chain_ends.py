@@ -61,6 +61,7 @@ _REASONS: dict[ChainGap, str] = {
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
     "serves": "{who} served others meanwhile",
+    "for_whom": "{who} polled, and for whom is not known",
     "circle": "{who} waited for a thread of the chain",
 }
 

@@ -25,10 +25,12 @@ def _say_stopped(case: Case) -> Statement:
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
-        return _of_signal(claim, traced, stopper, is_sure, resume(case.sample.target.pid))
+        advice = resume(case.sample.target.pid, is_sent=True)
+        return _of_signal(claim, traced, stopper, is_sure, advice)
     if tracer is None:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
-        return Statement(claim, "person", details=(unknown,), advice=resume(case.sample.target.pid))
+        advice = resume(case.sample.target.pid, is_sent=False)
+        return Statement(claim, "person", details=(unknown,), advice=advice)
     evidence = {"tracer_pid": tracer[1]}
     if not stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
@@ -73,9 +75,15 @@ def _of_signal(
     )
 
 
-def resume(pid: int) -> str:
-    """Advise to resume a process that a signal stopped; it may have been resumed since."""
-    return f"kill -CONT {pid} resumes it if it is still stopped."
+def resume(pid: int, *, is_sent: bool) -> str:
+    """Advise to resume a process that a signal stopped; it may have been resumed since.
+
+    A signal that nobody is known to have sent may be the terminal's.
+    """
+    advice = f"kill -CONT {pid} resumes it if it is still stopped"
+    if is_sent:
+        return f"{advice}."
+    return f"{advice}, and fg in its shell if it uses its terminal in the background."
 
 
 # A tracer that follows calls stops its target so often, and shortly each time.

@@ -214,7 +214,7 @@ def _advice(main: ChainPart, own: int) -> str | None:
     if not root.pid:
         return look_at_children(main.threads, own)
     if main.state == "stopped":
-        return resume(root.pid)
+        return resume(root.pid, is_sent=main.by is not None)
     look_at = LOOK_AT_CODE if main.state == "running" else _LOOK_AT
     # What it does itself is in this report.
     return look_at.format(pid=root.pid) if root.pid != own else None
