@@ -1,24 +1,27 @@
 """Where threads stand: what a call waits for, who has that, and how it is printed."""
 
+import errno
 import os
 import select
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import pytest
 from msgspec import structs
 
 from kernel_delay.capture.sleep_files import find_files
+from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.open_files import watched_by_epoll
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.target import PROC, read_comm
+from kernel_delay.host.target import PROC, ProcessTarget, read_comm
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
 from kernel_delay.where import (
@@ -31,7 +34,10 @@ from kernel_delay.where import (
     UserFrame,
     Where,
     files,
+    standing,
 )
+from kernel_delay.where import look as looking
+from kernel_delay.where import process as process_module
 from kernel_delay.where.calls import (
     Call,
     Calls,
@@ -42,8 +48,8 @@ from kernel_delay.where.calls import (
 )
 from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
-from kernel_delay.where.process import monotonic_ahead_ns
-from kernel_delay.where.standing import StandingThread, at_least_ns, state_of, stop_signal
+from kernel_delay.where.process import Process, monotonic_ahead_ns
+from kernel_delay.where.standing import Standing, StandingThread, at_least_ns, state_of, stop_signal
 
 ADDRESS = 0x1000
 OWNER = 71
@@ -514,6 +520,68 @@ def test_state_is_the_kernels(
     thread = structs.replace(STANDING, **fields)
     assert state_of(thread) == state
     assert at_least_ns(thread, state) == since_ns
+
+
+class FakeStanding:
+    """In place of the kernel's records: one thread of each process, which does not run."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def threads(self) -> tuple[StandingThread, ...]:
+        return tuple(
+            structs.replace(STANDING, tid=pid, process=pid, own_tid=pid) for pid in self._pids
+        )
+
+
+@pytest.fixture
+def exited() -> ProcessTarget:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return ProcessTarget(process.pid, "true", None)
+
+
+def test_process_that_exits_meanwhile_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, exited: ProcessTarget
+) -> None:
+    monkeypatch.setattr(looking, "Standing", FakeStanding)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            other = ProcessTarget(process.pid, "sleep", None)
+            found = looking.look([exited, other])
+            assert [each.pid for each in found.processes] == [process.pid]
+        finally:
+            process.kill()
+    with pytest.raises(NoInputError, match="have exited"):
+        looking.look([exited])
+
+
+def test_memory_that_is_gone_is_that_of_an_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+    monkeypatch.setattr(process_module, "ProcessMemory", gone)
+    with pytest.raises(NoInputError, match="has exited"):
+        Process(ProcessTarget(PID, "own", None), reads=True, source=False)
+
+
+def test_exit_before_loading_is_no_namespace_error(
+    monkeypatch: pytest.MonkeyPatch, exited: ProcessTarget
+) -> None:
+    def unknown(pid: int) -> None:
+        raise UnavailableError(f"process {pid} has another number")
+
+    monkeypatch.setattr(standing, "find_process", unknown)
+    with pytest.raises(NoInputError, match="have exited"):
+        Standing([exited.pid])
+    with pytest.raises(UnavailableError):
+        Standing([exited.pid, PID])
 
 
 def test_stop_signal_has_its_name() -> None:

@@ -6,7 +6,7 @@ that has not run in between had that stack all the time; another is looked at ag
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from msgspec import structs
 
@@ -18,7 +18,7 @@ from kernel_delay.model import SleepFile, SleepReason
 from kernel_delay.symbols import start_parsers
 from kernel_delay.where import ThreadPosition, Where
 from kernel_delay.where.process import Looked, Process
-from kernel_delay.where.standing import Standing, StandingThread
+from kernel_delay.where.standing import EXITED, Standing, StandingThread
 
 
 def deadlocks(threads: Iterable[ThreadPosition]) -> tuple[tuple[int, ...], ...]:
@@ -64,8 +64,8 @@ def look(
 
     With `source` user stacks have inlined functions and source lines, where those are known.
     `on_attached` is called when the programs are loaded, and before anything of the processes is
-    read. Raises NoInputError where they have all exited, PermissionDeniedError where one may not be
-    looked at, and what Standing() raises.
+    read. Processes that have exited are left out. Raises NoInputError where all have,
+    PermissionDeniedError where one may not be looked at, and what Standing() raises.
     """
     start_parsers()
     with ExitStack() as stack:
@@ -76,19 +76,20 @@ def look(
         on_attached()
         before = standing.threads()
         locked = {thread.process for thread in before if thread.blocks_readers}
-        lookers = {
-            target.pid: stack.enter_context(
-                Process(target, reads=target.pid not in locked, source=source)
-            )
-            for target in targets
-        }
+        lookers = {}
+        for target in targets:
+            # Short-lived children exit at any time: the others are still there.
+            with suppress(NoInputError):
+                lookers[target.pid] = stack.enter_context(
+                    Process(target, reads=target.pid not in locked, source=source)
+                )
         found = _look_until_still(standing, lookers)
         files = _files(found, unix_sockets)
         processes = tuple(
             looker.position(found[pid], files) for pid, looker in lookers.items() if found[pid]
         )
     if not processes:
-        raise NoInputError("the processes have exited: nothing to look at")
+        raise NoInputError(EXITED)
     return Where(processes, deadlocks(each for process in processes for each in process.threads))
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
-from kernel_delay.errors import KernelDelayError
+from kernel_delay.errors import KernelDelayError, NoInputError
 from kernel_delay.formatting import NS_PER_S
 from kernel_delay.host.cgroups import read_freezers, read_hierarchy
 from kernel_delay.host.file_locks import lock_owners
@@ -88,7 +88,10 @@ class Process:
     """One process: its code, memory and descriptors."""
 
     def __init__(self, target: ProcessTarget, *, reads: bool, source: bool) -> None:
-        """Open them, if the process is one whose memory is read."""
+        """Open them, if the process is one whose memory is read.
+
+        Raises NoInputError when it has exited, PermissionDeniedError when it may not be looked at.
+        """
         self._target = target
         self._kernel = KernelSymbols()
         self._demangler = Demangler()
@@ -105,7 +108,10 @@ class Process:
             self._files = Files(target.pid, living)
             if reads:
                 self._image = failing.enter_context(ProcessImage(target.pid))
-                self._memory = ProcessMemory(directory, self._image.bounds)
+                try:
+                    self._memory = ProcessMemory(directory, self._image.bounds)
+                except (FileNotFoundError, ProcessLookupError):
+                    raise NoInputError(f"process {target.pid} has exited") from None
                 failing.callback(self._memory.close)
                 self._space = AddressSpaceApart(self._image, source)
                 failing.callback(self._space.close)

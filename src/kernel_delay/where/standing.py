@@ -1,14 +1,16 @@
 """The threads as the kernel has them now: where.bpf.c, loaded, and its records."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
 from msgspec import Struct
 
+from kernel_delay.errors import NoInputError, UnavailableError
+from kernel_delay.host.target import living_thread
 from kernel_delay.loader._records import ffi as session_ffi
 from kernel_delay.loader._records import lib as session
-from kernel_delay.loader.namespace import find_process
+from kernel_delay.loader.namespace import KernelProcess, find_process
 from kernel_delay.loader.objects import load_object, open_object
 from kernel_delay.where import State
 from kernel_delay.where._where_records import ffi, lib
@@ -25,6 +27,8 @@ TASK_DEAD = 0x80
 
 # include/linux/sched/jobctl.h, the same: the signal of the last stop.
 JOBCTL_STOP_SIGMASK = 0xFFFF
+
+EXITED = "the processes have exited: nothing to look at"
 
 LockKind = Literal["mutex", "semaphore", "rwsem", "readers"]
 
@@ -98,8 +102,13 @@ class Standing:
     """where.bpf.c in the kernel, for some processes, from construction to close()."""
 
     def __init__(self, pids: Sequence[int]) -> None:
-        """Load it for what the tool sees as these processes; raises as load_object() does."""
-        processes = [find_process(pid) for pid in pids]
+        """Load it for what the tool sees as these processes.
+
+        Raises NoInputError if all have exited, and else as load_object() does.
+        """
+        processes = list(_known(pids))
+        if not processes:
+            raise NoInputError(EXITED)
         self._object = open_object("where")
         try:
             initial = self._object.map(".rodata.options").initial_values()
@@ -126,6 +135,16 @@ class Standing:
         """Return the threads that there are now."""
         written = self._object.program("where_threads").iterate()
         return tuple(map(_thread, ffi.from_buffer("struct standing_thread[]", written)))
+
+
+def _known(pids: Sequence[int]) -> Iterator[KernelProcess]:
+    """Those that the kernel knows; one that has exited meanwhile has no number in a container."""
+    for pid in pids:
+        try:
+            yield find_process(pid)
+        except UnavailableError:
+            if living_thread(pid) is not None:
+                raise
 
 
 def _thread(record: "Record") -> StandingThread:

@@ -531,6 +531,18 @@ def test_children_are_shown_with_their_parent() -> None:
             shell.kill()
 
 
+def test_children_that_exit_meanwhile_are_left_out() -> None:
+    loop = ["sh", "-c", "while :; do sleep 0.02 & sleep 0.02; done"]
+    with subprocess.Popen(loop) as one, subprocess.Popen(loop) as other:
+        try:
+            for _ in range(3):
+                found = where("--children", "-p", one.pid, "-p", other.pid)
+                assert {each.pid for each in found.processes} >= {one.pid, other.pid}
+        finally:
+            one.kill()
+            other.kill()
+
+
 def test_no_such_process_is_one_line() -> None:
     done = commands.run("where", "-p", 4_000_000)
     assert done.returncode == os.EX_NOINPUT
