@@ -2,12 +2,16 @@
 
 import datetime
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from kernel_delay.errors import OutputError
+from kernel_delay.host.private_file import PartFile
 from kernel_delay.model import Round, Sample
 from kernel_delay.recording.directory import (
     NO_LIMITS,
@@ -145,3 +149,55 @@ def test_what_is_no_file_is_no_recording(tmp_path: Path) -> None:
     path = opened(tmp_path).add(sample_at(1))
     os.mkfifo(tmp_path / "round-20230608T101799.000000Z-handler4-1.kdr")
     assert recordings_in(tmp_path) == [path]
+
+
+def test_recording_that_others_remove_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = opened(tmp_path, Limits(most_files=1))
+    first = recordings.add(sample_at(1))
+    listed = os.scandir
+
+    @contextmanager
+    def removed_meanwhile(folder: Path) -> Iterator[list["os.DirEntry[str]"]]:
+        with listed(folder) as entries:
+            found = list(entries)
+        first.unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", removed_meanwhile)
+    second = recordings.add(sample_at(2))
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == [second]
+
+
+def test_what_cannot_be_removed_is_reported_once(tmp_path: Path) -> None:
+    reported: list[str] = []
+    recordings = RecordingDirectory(
+        tmp_path, header("watch"), Limits(most_files=1), report=reported.append
+    )
+    kept = tmp_path / "round-20200101T000000.000000Z-handler4-1.kdr"
+    kept.mkdir()
+    for second in range(3):
+        last = recordings.add(sample_at(second))
+    assert sorted(tmp_path.iterdir()) == [kept, last]
+    assert reported == [
+        f"can't remove old recordings: '{kept}': Is a directory; going on beyond the limits"
+    ]
+
+
+def test_removed_folder_is_an_error_of_the_next_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    recordings = opened(folder, Limits(most_files=1))
+    appear = PartFile.appear
+
+    def and_vanish(part: PartFile) -> None:
+        appear(part)
+        shutil.rmtree(folder)
+
+    monkeypatch.setattr(PartFile, "appear", and_vanish)
+    recordings.add(sample_at(1))
+    with pytest.raises(OutputError, match="can't write"):
+        recordings.add(sample_at(2))

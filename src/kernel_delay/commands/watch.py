@@ -346,7 +346,7 @@ def _folder(args: argparse.Namespace, target: "ProcessTarget") -> "RecordingDire
     most_bytes = (args.max_mib or MOST_MIB) * MIB
     limits = Limits(most_bytes, args.max_age_ns, args.max_files or MOST_FILES)
     header = new_header("watch", sys.argv[1:], target)
-    return RecordingDirectory(args.folder, header, limits, redact=args.redact)
+    return RecordingDirectory(args.folder, header, limits, redact=args.redact, report=print_message)
 
 
 def _follow(

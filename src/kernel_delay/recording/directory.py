@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import time_ns
 
@@ -41,12 +42,21 @@ class RecordingDirectory:
         limits: Limits = NO_LIMITS,
         *,
         redact: bool = False,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Write to `folder`, which is made; OutputError where that can't be.
 
-        What a kill has left half written is removed. `header` is that of each recording but for
-        its clock: recordings differ by when they were begun. `redact` is a RecordingWriter's.
+        What a kill has left half written is removed.
+
+        Args:
+            folder: Where the recordings go.
+            header: That of each recording but for its clock: recordings differ by when they were
+                begun.
+            limits: How much of them is kept.
+            redact: A RecordingWriter's.
+            report: Called once, with why one beyond the limits can't be removed.
         """
+        self._report: Callable[[str], None] | None = report
         self._redact = redact
         self._folder = folder
         self._header = header
@@ -79,8 +89,27 @@ class RecordingDirectory:
         return path
 
     def _prune(self) -> None:
-        """Remove the oldest until the limits hold; the newest stays."""
+        """Remove the oldest until the limits hold; the newest stays.
+
+        Others may remove them at the same time, or forbid it: neither keeps anything from being
+        recorded.
+        """
+        try:
+            self._remove_beyond_limits()
+        except FileNotFoundError:
+            pass  # the folder: the next recording reports it
+        except OSError as error:
+            report, self._report = self._report, None
+            if report is not None:
+                name = os.fspath(error.filename)
+                report(
+                    f"can't remove old recordings: {name!r}: {error.strerror}; going on beyond the"
+                    " limits"
+                )
+
+    def _remove_beyond_limits(self) -> None:
         limits, size, now_ns = self._limits, 0, time_ns()
+        failure: OSError | None = None
         # A file from the future was written before the clock was set back: it counts as the oldest.
         files = sorted(self._files(), key=lambda file: (file[2] <= now_ns, file[0]), reverse=True)
         for index, (name, bytes_, written_ns) in enumerate(files):
@@ -91,13 +120,20 @@ class RecordingDirectory:
                 or (limits.oldest_ns is not None and now_ns - written_ns > limits.oldest_ns)
             )
             if too_much and index:
-                (self._folder / name).unlink(missing_ok=True)
+                try:
+                    (self._folder / name).unlink(missing_ok=True)
+                except OSError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
 
     def _files(self) -> Iterator[tuple[str, int, int]]:
         """Yield of each recording here its name, which begins with its time, size and age."""
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                if _OURS.fullmatch(entry.name):
+                if not _OURS.fullmatch(entry.name):
+                    continue
+                with suppress(FileNotFoundError):
                     stat = entry.stat(follow_symlinks=False)
                     yield entry.name, stat.st_size, stat.st_mtime_ns
 
