@@ -18,6 +18,7 @@ FREE = MachineFacts(
     has_filters=True,
     lockdown="[none] integrity confidentiality\n",
     pid_namespace="first",
+    monotonic_offset_ns=0,
     cgroups=True,
     perf_event_paranoid=2,
 )
@@ -39,6 +40,7 @@ def test_nothing_is_missing_on_a_free_machine() -> None:
         (replace(FREE, cap_eff=f"{ALL & ~(1 << 38 | 1 << 21):x}"), "capabilities"),
         (replace(FREE, first_user_namespace=False), "user namespace"),
         (replace(FREE, pid_namespace="foreign"), "PID namespace"),
+        (replace(FREE, monotonic_offset_ns=-1), "time namespace"),
         (replace(FREE, lockdown="none integrity [confidentiality]\n"), "no lockdown"),
     ],
 )
@@ -86,6 +88,7 @@ def test_paranoid_levels_of_distributions_take_a_capability() -> None:
         replace(FREE, lockdown="none [integrity] confidentiality\n"),
         replace(FREE, lockdown=None),
         replace(FREE, seccomp="2"),
+        replace(FREE, monotonic_offset_ns=None),
     ],
 )
 def test_what_only_limits_lets_a_capture_run(facts: MachineFacts) -> None:

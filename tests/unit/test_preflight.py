@@ -87,6 +87,41 @@ def test_kernel_without_btf_is_reported_so() -> None:
     assert "CONFIG_DEBUG_INFO_BTF=y" in result.stdout
 
 
+def test_time_namespace_of_another_clock_is_refused() -> None:
+    if os.geteuid() != 0 or not preflight.BTF.exists():
+        pytest.skip("not root, or a kernel without BTF")
+    result = check_under("unshare", "--time", "--monotonic", "1000000", "--fork")
+    assert result.returncode == os.EX_UNAVAILABLE, result.stderr
+    assert "this time namespace shifts CLOCK_MONOTONIC by 1,000,000.000 s" in result.stdout
+    # One that shifts other clocks alone is fine.
+    result = check_under("unshare", "--time", "--boottime", "1000000", "--fork")
+    assert (result.returncode, result.stdout) == (os.EX_OK, ""), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "offset_ns"),
+    [
+        ("monotonic           0         0\nboottime            7         0\n", 0),
+        ("monotonic     1000000         5\nboottime            0         0\n", 10**15 + 5),
+        ("monotonic          -1 500000000\nboottime            0         0\n", -(10**9) // 2),
+        ("", None),
+        (None, 0),
+    ],
+)
+def test_offset_is_read_where_there_is_one(
+    tmp_path: Path, text: str | None, offset_ns: int | None
+) -> None:
+    (tmp_path / "ns").mkdir()
+    for name in ("time", "time_for_children"):
+        (tmp_path / "ns" / name).symlink_to("time:[4026531834]")
+    if text is not None:
+        (tmp_path / "timens_offsets").write_text(text)
+    assert preflight.monotonic_offset_ns(tmp_path) == offset_ns
+    (tmp_path / "ns" / "time").unlink()
+    (tmp_path / "ns" / "time").symlink_to("time:[4026532593]")
+    assert preflight.monotonic_offset_ns(tmp_path) == (None if text is not None else 0)
+
+
 def test_machine_that_has_all_passes() -> None:
     if os.geteuid() != 0 or not preflight.BTF.exists():
         pytest.skip("not root, or a kernel without BTF")

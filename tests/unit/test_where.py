@@ -21,6 +21,7 @@ from kernel_delay.capture.sleep_files import find_files
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.open_files import watched_by_epoll
 from kernel_delay.host.open_files.unix import UnixSockets
+from kernel_delay.host.preflight import monotonic_offset_ns
 from kernel_delay.host.target import PROC, ProcessTarget, read_comm
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout
 from kernel_delay.reporters.where import MOST_DEADLOCKS, MOST_OWNERS, render
@@ -48,7 +49,7 @@ from kernel_delay.where.calls import (
 )
 from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
-from kernel_delay.where.process import Process, monotonic_ahead_ns
+from kernel_delay.where.process import Process
 from kernel_delay.where.standing import Standing, StandingThread, at_least_ns, state_of, stop_signal
 
 ADDRESS = 0x1000
@@ -224,7 +225,7 @@ def test_time_of_another_time_namespace_is_taken_off() -> None:
 
 
 def test_monotonic_offset_of_this_process_is_known() -> None:
-    assert monotonic_ahead_ns(PID) == 0
+    assert monotonic_offset_ns(PROC / str(PID)) == 0
 
 
 @pytest.mark.parametrize("operation", [0, 9, 6])

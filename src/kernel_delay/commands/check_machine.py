@@ -15,12 +15,14 @@ from kernel_delay.host.preflight import (
     CONTAINER_OPTIONS,
     LESS_PARANOID,
     LOCKDOWN,
+    OUTSIDE_TIME_NAMESPACE,
     PERFMON_LEVEL,
     SECCOMP_MODE_FILTER,
     holds,
     in_first_cgroup_namespace,
     in_first_user_namespace,
     missing_capabilities,
+    monotonic_offset_ns,
     perf_event_paranoid,
     process_status,
 )
@@ -60,9 +62,10 @@ class MachineFacts(Struct, frozen=True):
     `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
     the text of its file, None where there is none. `has_filters`: the kernel
     has filters of system calls. `pid_namespace` is "foreign" where /proc is
-    not of this process's own. `cgroups`: whether any hierarchy is mounted,
-    None where its paths are not the machine's. `perf_event_paranoid` is that
-    sysctl's level.
+    not of this process's own. `monotonic_offset_ns` is that of its time
+    namespace, None where it is not known. `cgroups`: whether any hierarchy is
+    mounted, None where its paths are not the machine's. `perf_event_paranoid`
+    is that sysctl's level.
     """
 
     cap_eff: str
@@ -71,6 +74,7 @@ class MachineFacts(Struct, frozen=True):
     has_filters: bool
     lockdown: str | None
     pid_namespace: PidNamespace
+    monotonic_offset_ns: int | None
     cgroups: bool | None
     perf_event_paranoid: int
 
@@ -84,6 +88,7 @@ def read_machine_facts() -> MachineFacts:
         has_filters=SECCOMP_ACTIONS.exists(),
         lockdown=_read(LOCKDOWN),
         pid_namespace=pid_namespace(),
+        monotonic_offset_ns=monotonic_offset_ns(Path("/proc/self")),
         cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
         perf_event_paranoid=perf_event_paranoid(),
     )
@@ -97,6 +102,7 @@ def machine_findings(facts: MachineFacts) -> tuple[CheckFinding, ...]:
         _perf_events(facts),
         _user_namespace(facts),
         _pid_namespace_finding(facts),
+        _time_namespace(facts),
         _cgroups(facts),
         _lockdown(facts),
         _seccomp(facts),
@@ -176,6 +182,19 @@ def _pid_namespace_finding(facts: MachineFacts) -> CheckFinding:
                 cost="no PID means what it says, so nothing can be measured",
                 remedy="mount this namespace's /proc, or start the container with --pid=host",
             )
+
+
+def _time_namespace(facts: MachineFacts) -> CheckFinding:
+    if not facts.monotonic_offset_ns:
+        return CheckFinding("time namespace", "yes", needed=True)
+    return CheckFinding(
+        "time namespace",
+        "no",
+        "its CLOCK_MONOTONIC is not the kernel's",
+        needed=True,
+        cost="windows would begin and end at wrong times, so nothing can be measured",
+        remedy=OUTSIDE_TIME_NAMESPACE,
+    )
 
 
 def _cgroups(facts: MachineFacts) -> CheckFinding:

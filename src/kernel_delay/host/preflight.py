@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
-from kernel_delay.formatting import printable
+from kernel_delay.formatting import NS_PER_S, printable
 from kernel_delay.host.proc_text import read_lines
 
 SELINUX_ENFORCE = Path("/sys/fs/selinux/enforce")
@@ -83,6 +83,8 @@ _own_filters = 0
 
 CONTAINER_OPTIONS = "--privileged --pid=host"
 
+OUTSIDE_TIME_NAMESPACE = "run outside of it, as by `nsenter --time --target 1`"
+
 
 class Reason(NamedTuple):
     """Why the kernel refused something, and what to do about that."""
@@ -95,8 +97,8 @@ def check() -> None:
     """Raise what keeps a capture from working on this machine, if anything is known to.
 
     PermissionDeniedError for missing capabilities, UnavailableError for a
-    kernel without BTF or one that is too old. Lockdown and seccomp show only
-    when BPF is refused: see `why_refused`.
+    kernel without BTF or one that is too old, or in a time namespace of other
+    times. Lockdown and seccomp show only when BPF is refused: see `why_refused`.
     """
     missing = missing_capabilities(process_status("CapEff"))
     if missing:
@@ -116,6 +118,12 @@ def check() -> None:
         )
     if lacking := lacking_of_bpf():
         raise UnavailableError(f"this kernel's BPF has no {' and no '.join(lacking)}: {NEWER}")
+    # Programs stamp events with the kernel's clock, windows begin by this process's.
+    if offset_ns := monotonic_offset_ns(Path("/proc/self")):
+        raise UnavailableError(
+            f"this time namespace shifts CLOCK_MONOTONIC by {offset_ns / NS_PER_S:,.3f} s, so all"
+            f" times would be wrong: {OUTSIDE_TIME_NAMESPACE}"
+        )
 
 
 def lacking_of_bpf() -> tuple[str, ...]:
@@ -264,6 +272,24 @@ def in_first_cgroup_namespace() -> bool:
         return os.stat("/proc/self/ns/cgroup").st_ino == PROC_CGROUP_INIT_INO
     except FileNotFoundError:  # a kernel without cgroups
         return True
+
+
+def monotonic_offset_ns(process: Path) -> int | None:
+    """Return by how much CLOCK_MONOTONIC of a process is ahead of the kernel's; None: not known.
+
+    What /proc has is that of its children, which may be in another time namespace
+    (time_namespaces(7)). `process` is its directory, such as /proc/123.
+    """
+    try:
+        lines = read_lines(process / "timens_offsets")
+        if os.readlink(process / "ns/time") != os.readlink(process / "ns/time_for_children"):
+            return None
+        words = next(line.split() for line in lines if line.startswith("monotonic"))
+        return int(words[1]) * NS_PER_S + int(words[2])
+    except FileNotFoundError:  # a kernel without time namespaces
+        return 0
+    except (OSError, StopIteration):
+        return None
 
 
 def process_status(field: str) -> str:

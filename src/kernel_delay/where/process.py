@@ -1,6 +1,5 @@
 """One process that is looked at: the code, memory and files of its threads."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -11,10 +10,10 @@ from msgspec import Struct, structs
 from kernel_delay.analysis.sleep_reasons import sleep_reason
 from kernel_delay.capture.syscall_events.stacks import DWARF_REGISTERS, STACK_POINTER, stack_frame
 from kernel_delay.errors import KernelDelayError, NoInputError
-from kernel_delay.formatting import NS_PER_S
 from kernel_delay.host.cgroups import read_freezers, read_hierarchy
 from kernel_delay.host.file_locks import lock_owners
 from kernel_delay.host.kernel_names import RESTARTS
+from kernel_delay.host.preflight import monotonic_offset_ns
 from kernel_delay.host.syscalls import syscall
 from kernel_delay.host.system_state import tracer
 from kernel_delay.host.target import PROC, ProcessTarget, command_line, living_thread, read_stat
@@ -98,7 +97,8 @@ class Process:
         self._remarks: dict[str, None] = {}
         self._held: dict[int, Held | None] = {}
         self._pointers: dict[int, int] = {}
-        self._ahead_ns = monotonic_ahead_ns(target.pid)
+        # The tool's clock is the kernel's: preflight.check().
+        self._ahead_ns = monotonic_offset_ns(PROC / str(target.pid))
         self._space: AddressSpaceApart | None = None
         if self._kernel.reason is not None:
             self._remarks[self._kernel.reason] = None
@@ -306,30 +306,6 @@ class Process:
         return tuple(
             structs.replace(frame, name=plain.get(frame.name or "", frame.name)) for frame in frames
         )
-
-
-def monotonic_ahead_ns(pid: int) -> int | None:
-    """Return by how much a process's CLOCK_MONOTONIC is ahead of the tool's; None: not known."""
-    its, own = _monotonic_offset_ns(pid), _monotonic_offset_ns(os.getpid())
-    return None if its is None or own is None else its - own
-
-
-def _monotonic_offset_ns(pid: int) -> int | None:
-    """The same of the first time namespace.
-
-    What /proc has is that of its children, which may be another (time_namespaces(7)).
-    """
-    process = PROC / str(pid)
-    try:
-        text = (process / "timens_offsets").read_text()
-        if os.readlink(process / "ns/time") != os.readlink(process / "ns/time_for_children"):
-            return None
-        words = next(line.split() for line in text.splitlines() if line.startswith("monotonic"))
-        return int(words[1]) * NS_PER_S + int(words[2])
-    except FileNotFoundError:
-        return 0
-    except (OSError, StopIteration):
-        return None
 
 
 def _thread_pointers(threads: Iterable[StandingThread]) -> ThreadPointers:
