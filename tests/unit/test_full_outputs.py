@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kernel_delay.commands.options.pages import Page, save
 from kernel_delay.errors import OutputError, WriteFailedError, cannot_write
 from kernel_delay.host.private_file import WholeFile
 from kernel_delay.model import MeasuringCommand
 from kernel_delay.recording.writer import RecordingWriter
+from kernel_delay.reporters.page import Contents
 from tests.recordings import header, record_samples
 from tests.unit.event_recordings import EVENT_COMMANDS, LOST
 from tests.unit.event_samples import WITH_EVENTS
@@ -104,6 +106,21 @@ def test_full_disk_error_names_the_requested_file(
         file.write(b"all of it")
     assert str(caught.value).startswith(f"can't write {str(tmp_path / 'a.html')!r}: ")
     assert not list(tmp_path.iterdir())
+
+
+def test_each_other_page_is_written_if_one_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = Contents(header("capture"))
+    paths = [tmp_path / name for name in ("gone/a.html", "b.html", "c.html")]
+    paths[0].parent.mkdir()
+    lost, ended, left = (Page(path, contents, lambda: ["the page"]) for path in paths)
+    ended.finish()
+    paths[0].parent.rmdir()
+    paths[1].unlink()
+    save([lost, ended, left])
+    assert [path.exists() for path in paths] == [False, False, True]
+    assert capsys.readouterr().err.startswith(f"kernel-delay: can't write '{paths[0]}': ")
 
 
 BOTH = """

@@ -17,7 +17,7 @@ from kernel_delay.commands.options import recording as recording_options
 from kernel_delay.commands.options import syscall_events as event_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.commands.options import windows as window_options
-from kernel_delay.errors import NoInputError, UsageError
+from kernel_delay.errors import KernelDelayError, NoInputError, UsageError
 from kernel_delay.host.signals import noted, noted_signal
 from kernel_delay.reporters import print_message
 from kernel_delay.reporters.progress import stack_progress, window_progress
@@ -178,22 +178,28 @@ def _measure(
         # One of the outputs: the others have the sample where it can't be printed.
         reports.insert(0, lambda _: head.print())
         measured = False
-        for window in session.windows():
-            measured = True
-            if isinstance(window, SkippedWindow):
-                head.print()
-                if recording is not None:
-                    recording.skipped(window)
-                for page in pages:
-                    page.contents.skip()
-                output_options.report_skipped(window, args.json_file, args.folded)
-                continue
-            # Not before the first window opens, which would wait for it.
-            from kernel_delay.analysis.verdict import judge
+        try:
+            for window in session.windows():
+                measured = True
+                if isinstance(window, SkippedWindow):
+                    head.print()
+                    if recording is not None:
+                        recording.skipped(window)
+                    for page in pages:
+                        page.contents.skip()
+                    output_options.report_skipped(window, args.json_file, args.folded)
+                    continue
+                # Not before the first window opens, which would wait for it.
+                from kernel_delay.analysis.verdict import judge
 
-            output_options.report_to_all(reports, judge(window))
-        for path in _finish(args, recording, pages, is_cut_short=noted() and not measured):
-            print_message(f"{os.fspath(path)!r} is left as it was: no sample was measured")
+                output_options.report_to_all(reports, judge(window))
+            for path in _finish(args, recording, pages, is_cut_short=noted() and not measured):
+                print_message(f"{os.fspath(path)!r} is left as it was: no sample was measured")
+        except (KernelDelayError, OSError):
+            # What can't be measured again is not lost for an output that failed, as a closed pipe.
+            if measured:
+                page_options.save(pages)
+            raise
 
 
 def _finish(

@@ -1,5 +1,6 @@
 """Recordings of real captures: what is reported from one is what was reported live."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -82,6 +83,19 @@ def test_each_page_is_the_same_from_a_file(
     assert "nanosleep" in live.read_text()
     assert reported.read_text() == live.read_text()
     assert live.stat().st_mode & 0o777 == reported.stat().st_mode & 0o777 == 0o600
+
+
+def test_pages_are_written_though_nobody_reads_the_report(target: int, tmp_path: Path) -> None:
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
+    reading, writing = os.pipe()
+    os.close(reading)
+    options = ("--sample-time", "0.1", "--sample-count", "100", "-s", "0")
+    pages = ("--html", page, "--flamegraph", picture)
+    process = commands.start("capture", "-p", target, *options, *pages, stdout=writing, stderr=None)
+    os.close(writing)
+    assert process.wait(HANGS_S) == 128 + signal.SIGPIPE
+    assert "nanosleep" in page.read_text()
+    assert "nanosleep" in picture.read_text()
 
 
 def test_the_page_of_a_cut_recording_says_so(target: int, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kernel_delay.commands.options.outputs import own_file
-from kernel_delay.errors import UsageError
+from kernel_delay.errors import KernelDelayError, UsageError
+from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
     from kernel_delay.host.private_file import WholeFile
@@ -87,9 +89,11 @@ class Page:
         self._file = WholeFile(path)
         self.contents = contents
         self._render = render
+        self.is_ended = False
 
     def finish(self) -> None:
         """Write it. Raises OutputError where there is no room for it."""
+        self.is_ended = True
         _write(self._file, self._render())
 
 
@@ -160,6 +164,20 @@ def open_pages(args: argparse.Namespace, header: "RecordingHeader") -> list[Page
         render = graph.svg if args.flamegraph.suffix == ".svg" else graph.html
         pages.append(Page(args.flamegraph, graph, render))
     return pages
+
+
+def save(pages: Sequence[Page]) -> None:
+    """Write those that are not yet, where another output has failed; print what keeps one from it.
+
+    Nothing is raised: the failure of the other output is the command's.
+    """
+    for page in pages:
+        if not page.is_ended:
+            with suppress(BrokenPipeError):
+                try:
+                    page.finish()
+                except (KernelDelayError, OSError) as error:
+                    print_message(str(error))
 
 
 def noting(pages: Sequence[Page], notify: Callable[[str], None]) -> Callable[[str], None]:
