@@ -100,6 +100,22 @@ def test_pid_file_may_be_a_link(tmp_path: Path) -> None:
     assert target.pid == os.getpid()
 
 
+@pytest.mark.parametrize("behind", ["", "\n/var/lib/postgresql/15/main\n1700000000\n5432\n"])
+def test_pid_file_begins_with_the_pid(tmp_path: Path, behind: str) -> None:
+    path = tmp_path / "postmaster.pid"
+    path.write_text(f"{os.getpid()}{behind}")
+    target = find_in_file(path)
+    assert target is not None
+    assert target.pid == os.getpid()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "none\n", "-5\n"])
+def test_pid_file_without_a_pid_names_no_process(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pid"
+    path.write_text(text)
+    assert find_in_file(path) is None
+
+
 def test_zombie_has_exited() -> None:
     process = subprocess.Popen(["true"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

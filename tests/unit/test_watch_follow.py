@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ from kernel_delay.capture.rounds import watch as rounds
 from kernel_delay.commands import watch
 from kernel_delay.commands.watch_report import WatchReport
 from kernel_delay.errors import NoInputError
-from kernel_delay.host.target import ProcessTarget
+from kernel_delay.host.selection import Selection
+from kernel_delay.host.target import ProcessTarget, identity
+from kernel_delay.loader.waiting import DumpRequests
 
 Watched = Callable[..., int]
 
@@ -71,3 +74,25 @@ def test_the_first_line_has_the_limit_of_pmd_threads(capsys: pytest.CaptureFixtu
         said.append(capsys.readouterr().err)
     assert "for rounds of 1,000.0 ms (PMD threads: off their CPU for 1.0 ms); Ctrl-C" in said[0]
     assert not any("PMD" in line for line in said[1:])
+
+
+def test_successor_may_have_the_same_pid(tmp_path: Path) -> None:
+    pid, started = identity(os.getpid())
+    assert started is not None
+    (tmp_path / "pid").write_text(f"{pid}\n")
+    args = argparse.Namespace(pid_file=tmp_path / "pid")
+
+    def next_after(before: tuple[int, int | None], time_ns: int) -> ProcessTarget | None:
+        with DumpRequests() as requests:
+            left = watch._Left(time_ns, None)
+            return watch._next_target(args, before, Selection(), requests, left)
+
+    found = next_after((pid, started - 1), 60 * 10**9)
+    assert found is not None
+    assert found.pid == pid
+    assert next_after((pid, started), 10**7) is None
+
+
+def test_identity_of_a_process_that_is_gone_has_no_start() -> None:
+    pid = exited()
+    assert identity(pid) == (pid, None)

@@ -124,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
     if args.folder is None and any(limit is not None for limit in limits):
         raise UsageError("--max-size, --max-age and --max-files limit recordings: add -o DIR")
     recording_options.check_redact(args, args.folder)
+    from kernel_delay.host.target import identity
     from kernel_delay.loader.waiting import DumpRequests
 
     # Who asks while it starts, or waits for a process, is answered later, and ends nothing.
@@ -135,6 +136,7 @@ def run(args: argparse.Namespace) -> int:
         # The process says it while it is there.
         next_ones = _next_ones(args, target)
         while True:
+            before = identity(target.pid)
             ended = _watch(args, target, report, requests, left)
             if ended == "exit":
                 print_exit(target.pid)
@@ -143,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
             # A signal that came just then was noted, and would be waited for in vain.
             if ended not in ("exit", "gone") or not args.follow or signals.noted():
                 return report.exit_code
-            following = _next_target(args, target, next_ones, requests, left)
+            following = _next_target(args, before, next_ones, requests, left)
             if following is None:
                 return report.exit_code
             target = following
@@ -293,7 +295,7 @@ def _next_ones(args: argparse.Namespace, first: "ProcessTarget") -> "Selection":
 
 def _next_target(
     args: argparse.Namespace,
-    before: "ProcessTarget",
+    before: tuple[int, int | None],
     wanted: "Selection",
     requests: "DumpRequests",
     left: _Left,
@@ -303,7 +305,7 @@ def _next_target(
     None if the time is over before there is one.
     """
     from kernel_delay.host.selection import list_of
-    from kernel_delay.host.target import find_in_file
+    from kernel_delay.host.target import find_in_file, identity
 
     where = f"in {args.pid_file}" if args.pid_file else f"of {wanted}"
     print_message(f"waiting for a process {where}")
@@ -317,7 +319,7 @@ def _next_target(
             found = [] if there is None else [there]
         else:
             found = _there(wanted)
-        found = [target for target in found if target.pid != before.pid]
+        found = [target for target in found if identity(target.pid) != before]
         if len(found) == 1:
             return found[0]
         if found and not reported_of_many:

@@ -71,11 +71,15 @@ class Targets(Struct, frozen=True):
 
 
 class Stat(Struct, frozen=True):
-    """The fields of /proc/PID/stat that are needed here; see proc_pid_stat(5)."""
+    """The fields of /proc/PID/stat that are needed here; see proc_pid_stat(5).
+
+    `started` is in clock ticks since boot.
+    """
 
     state: str
     parent: int
     flags: int
+    started: int
 
 
 def find_target(pid: int | None) -> ProcessTarget:
@@ -114,8 +118,8 @@ def find_child(pid: int) -> ProcessTarget | None:
 def find_in_file(path: Path) -> ProcessTarget | None:
     """The process whose PID is in that file; None where there is no such file or process.
 
-    Others may exchange the file: only a regular one is opened that no process supplies, and
-    LONGEST_PID bytes are read.
+    The PID is the first word: PostgreSQL's postmaster.pid has more. Others may exchange the file:
+    only a regular one is opened that no process supplies, and LONGEST_PID bytes are read.
     """
     # Only `watch` is given such a file.
     from kernel_delay.host.stored_files import Root
@@ -132,8 +136,8 @@ def find_in_file(path: Path) -> ProcessTarget | None:
             text = read_bytes(f"{PROC}/self/fd/{fd}", LONGEST_PID)
         finally:
             os.close(fd)
-        return examine(int(text))
-    except (OSError, ValueError, NoInputError):
+        return examine(int(text.split()[0]))
+    except (OSError, ValueError, IndexError, NoInputError):
         return None
 
 
@@ -232,6 +236,14 @@ def examine(pid: int) -> ProcessTarget:
     if process != pid:
         note = f"{pid} is a thread of process {process}: measuring process {process}"
     return ProcessTarget(process, read_comm(PROC / str(process)), _exe(thread), note)
+
+
+def identity(pid: int) -> tuple[int, int | None]:
+    """Return `pid` and when that process started: another may get the PID. None: it is gone."""
+    try:
+        return pid, read_stat(pid).started
+    except (FileNotFoundError, ProcessLookupError):
+        return pid, None
 
 
 def process_ids(known: Container[int] = ()) -> Iterator[int]:
@@ -350,7 +362,8 @@ def read_stat(pid: int) -> Stat:
     """Return these fields. Raises FileNotFoundError or ProcessLookupError."""
     # The name, in brackets, may itself hold brackets and spaces.
     after_name = read_bytes(f"{PROC}/{pid}/stat").rpartition(b")")[2].split()
-    return Stat(after_name[0].decode(), int(after_name[1]), int(after_name[6]))
+    parent, flags, started = (int(after_name[place]) for place in (1, 6, 19))
+    return Stat(after_name[0].decode(), parent, flags, started)
 
 
 def read_comm(directory: Path) -> str:
