@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kernel_delay import cli
+from kernel_delay.commands import watch
 from kernel_delay.commands.options import arguments
 from kernel_delay.loader._records import lib
 
@@ -40,6 +42,20 @@ def test_seconds_become_nanoseconds(text: str, ns: int) -> None:
 def test_durations_that_make_no_sense(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         arguments.duration_ns(text)
+
+
+def test_files_may_be_kept_for_years() -> None:
+    assert arguments.age_ns("315360000") == 315_360_000 * 10**9
+    with pytest.raises(ArgumentTypeError, match="at most 3,153,600,000 seconds"):
+        arguments.age_ns("3153600001")
+    with pytest.raises(ArgumentTypeError, match="more than 0"):
+        arguments.age_ns("0")
+    action = next(
+        each
+        for each in cli.parser_of("watch", watch)._actions
+        if "--max-age" in each.option_strings
+    )
+    assert action.type is arguments.age_ns
 
 
 @pytest.mark.parametrize("text", ["ms", "2 h", "1m", "2mss", "0x2ms", "ns2"])

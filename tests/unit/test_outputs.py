@@ -39,6 +39,24 @@ def test_what_is_read_is_not_written_over(
     assert recording.read_bytes() == (tmp_path / "a.svg").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["watch", "-o", ""], "-o/--output"),
+        (["capture", "-o", ""], "-o/--output"),
+        (["capture", "--html", ""], "--html"),
+        (["capture", "--json="], "--json"),
+        (["capture", "--folded", ""], "--folded"),
+    ],
+)
+def test_output_of_no_name_is_refused(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of a variable that is not set, it would be the current folder."""
+    assert main(command) == 64
+    assert f"{option}: must not be empty" in capsys.readouterr().err
+
+
 HTML, PCAP = ["--html", "-"], ["-w", "-"]
 
 

@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         dest="folder",
-        type=Path,
+        type=arguments.folder,
         metavar="DIR",
         help="write a recording of each long round into DIR, for `kernel-delay report`",
     )
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--max-age",
         dest="max_age_ns",
-        type=arguments.duration_ns,
+        type=arguments.age_ns,
         metavar="SECONDS",
         help="remove recordings that are older (default: keep them)",
     )

@@ -32,6 +32,9 @@ RING_BUFFER_MAX_BYTES = 1 << 31
 """The largest power of two that fits the u32 in which bpf(2) takes a map's size."""
 
 
+LONGEST_AGE_S = 100 * 365 * 24 * 3600
+"""Nobody keeps a file for longer."""
+
 HIGHEST_DEBUG_LEVEL = 2
 
 STACK_PAGE = 4096
@@ -108,23 +111,32 @@ def buffer_pages(text: str) -> int:
 
 def duration_ns(text: str) -> int:
     """Seconds that must be more than none, as nanoseconds."""
-    duration = _ns(text)
+    return _duration_ns(text, LONGEST_S)
+
+
+def age_ns(text: str) -> int:
+    """How long files are kept, in seconds, as nanoseconds."""
+    return _duration_ns(text, LONGEST_AGE_S)
+
+
+def _duration_ns(text: str, longest_s: int) -> int:
+    duration = _ns(text, longest_s)
     if duration is None or duration == 0:
         raise ArgumentTypeError(
-            f"must be more than 0 and at most {LONGEST_S:,} seconds, not {text!r}"
+            f"must be more than 0 and at most {longest_s:,} seconds, not {text!r}"
         )
     return duration
 
 
 def pause_ns(text: str) -> int:
     """Seconds, 0 allowed, as nanoseconds."""
-    pause = _ns(text)
+    pause = _ns(text, LONGEST_S)
     if pause is None:
         raise ArgumentTypeError(f"must be from 0 to {LONGEST_S:,} seconds, not {text!r}")
     return pause
 
 
-def _ns(text: str) -> int | None:
+def _ns(text: str, longest_s: int) -> int | None:
     """Seconds, or what the unit says, as nanoseconds; None if negative or too long.
 
     What is below a nanosecond is dropped.
@@ -137,7 +149,7 @@ def _ns(text: str) -> int | None:
     except InvalidOperation:
         message = f"must be a number of seconds, or with a unit as 2ms, not {text!r}"
         raise ArgumentTypeError(message) from None
-    if not value.is_finite() or not 0 <= value <= LONGEST_S * NS_PER_S // unit_ns:
+    if not value.is_finite() or not 0 <= value <= longest_s * NS_PER_S // unit_ns:
         return None
     return int(value * unit_ns)
 

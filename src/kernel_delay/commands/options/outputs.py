@@ -56,6 +56,7 @@ def add_quiet(
 
 def text_file(text: str) -> str:
     """A file for what is text, which the standard output takes too."""
+    _refuse_empty(text)
     return STDOUT if text in STDOUT_NAMES else text
 
 
@@ -63,7 +64,14 @@ def own_file(text: str) -> Path:
     """A file for what is no text; ArgumentTypeError for stdout."""
     if text in STDOUT_NAMES:
         raise argparse.ArgumentTypeError("must be a file: stdout has the report")
+    _refuse_empty(text)
     return Path(text)
+
+
+def _refuse_empty(text: str) -> None:
+    """Nothing, as of a variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
 
 
 def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
