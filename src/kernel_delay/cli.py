@@ -25,6 +25,7 @@ from kernel_delay.errors import (
     raise_memory,
     shortage,
 )
+from kernel_delay.formatting import encodable
 from kernel_delay.host.signals import signals_end
 from kernel_delay.register import COMMANDS, DEFAULT_COMMAND, OVERVIEW
 from kernel_delay.reporters import print_message
@@ -248,11 +249,12 @@ def _process_meant(word: str) -> str:
         return f" (did you mean -p {word}?)"
     from kernel_delay.host.selection import Selection, find_all
 
+    name = encodable(word)
     try:
-        find_all(Selection(comm=word))
+        find_all(Selection(comm=name))
     except (KernelDelayError, OSError):
         return ""
-    return f" (did you mean --comm {shlex.quote(word)}?)"
+    return f" (did you mean --comm {shlex.quote(name)}?)"
 
 
 def _likely(given: Iterable[str], names: Collection[str]) -> str:

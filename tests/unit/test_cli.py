@@ -93,6 +93,11 @@ def assert_one_line(stderr: str, *parts: str) -> None:
         ),
         (["report", "a.kdr", "--json", "-"], ["arguments: - (--json takes no value)"]),
         (["--color=always", "where", "-p", "1"], ["before its options: kernel-delay where"]),
+        # Bytes that are not UTF-8.
+        (["\udcff"], ["no command '\\udcff'"]),
+        (["watch", "a\udcff"], ["unrecognized arguments: a\\udcff"]),
+        (["-p", "1", "-s", "--syscall-filter", "read,\udcff"], ["no system call '\\udcff'"]),
+        (["-p", "1", "-s", "--skip-syscalls", "\udcff"], ["no system call '\\udcff'"]),
         (["--pid", "a\nb\x1b[31m"], ["\\n", "\\x1b"]),
     ],
 )

@@ -105,5 +105,6 @@ def _name(architecture: int, number: int) -> str | None:
 
 def _number(architecture: int, name: str) -> int | None:
     """seccomp_syscall_resolve_name(3): negative numbers are no calls of the architecture's."""
-    number = lib.seccomp_syscall_resolve_name_arch(architecture, name.encode())
+    # An argument need not be UTF-8.
+    number = lib.seccomp_syscall_resolve_name_arch(architecture, os.fsencode(name))
     return number if number >= 0 else None
