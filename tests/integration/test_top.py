@@ -144,6 +144,20 @@ def test_end_before_the_first_window_leaves_the_terminal_as_it_was(
         screen.close()
 
 
+def test_terminal_that_goes_away_ends_it_as_sighup(
+    measurable: None, sleeper: int, tmp_path: Path
+) -> None:
+    screen = Screen(tmp_path, "--pid", str(sleeper))
+    try:
+        screen.wait_for("sleep")
+        os.close(screen.other)
+        os.close(screen._terminal)
+        assert screen.process.wait(60) == 128 + signal.SIGHUP
+    finally:
+        screen.process.kill()
+        screen.process.wait()
+
+
 def test_without_a_terminal_it_says_what_to_use(sleeper: int) -> None:
     done = subprocess.run(
         [*COMMAND, "-p", str(sleeper)], capture_output=True, text=True, stdin=subprocess.DEVNULL

@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import struct
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -89,6 +90,47 @@ def test_terminal_that_takes_nothing_is_named(
         Terminal(screen.file, lambda shown: "", has_color=False),
     ):
         pass
+
+
+def test_terminal_that_goes_away_is_an_error_of_the_system(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = termios.error(errno.EIO, os.strerror(errno.EIO))
+
+    def fail(*_: object) -> NoReturn:
+        raise gone
+
+    terminal = Terminal(screen.file, lambda shown: "", has_color=False)
+    terminal.__enter__()
+    monkeypatch.setattr(termios, "tcsetattr", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        terminal.__exit__()
+
+
+@pytest.mark.parametrize(
+    ("reported", "variables", "size"),
+    [
+        ((0, 0), {}, (80, 24)),
+        ((0, 0), {"COLUMNS": "132", "LINES": "50"}, (132, 50)),
+        ((30, 0), {"COLUMNS": "132"}, (132, 30)),
+        ((30, 100), {"COLUMNS": "132", "LINES": "50"}, (100, 30)),
+    ],
+)
+def test_terminal_without_a_size_has_a_usual_one(
+    screen: Screen,
+    monkeypatch: pytest.MonkeyPatch,
+    reported: tuple[int, int],
+    variables: dict[str, str],
+    size: tuple[int, int],
+) -> None:
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    fcntl.ioctl(screen.other, termios.TIOCSWINSZ, struct.pack("HHHH", *reported, 0, 0))
+    with Terminal(screen.file, lambda shown: "", has_color=False) as terminal:
+        assert terminal._size == size
 
 
 def shown_of(*names: str) -> Shown:

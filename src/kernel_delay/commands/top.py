@@ -3,6 +3,7 @@
 import argparse
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from kernel_delay.commands.options import layout as layout_options
 from kernel_delay.commands.options import outputs as output_options
 from kernel_delay.commands.options import target as target_options
 from kernel_delay.errors import NoInputError, UsageError
-from kernel_delay.host.signals import noted
+from kernel_delay.host.signals import noted, noted_signal
 from kernel_delay.reporters import print_message
 
 if TYPE_CHECKING:
@@ -57,11 +58,17 @@ def run(args: argparse.Namespace) -> int:
     from kernel_delay.reporters.top_terminal import Terminal
 
     has_color = output_options.as_shown(Layout(color=args.color), file).style is not unstyled
-    with Terminal(file, _record, has_color=has_color) as terminal:
-        while _measure(args, targets, others, terminal) and not terminal.has_quit:
-            # A Session refers to itself: what it has mapped would stay for minutes.
-            gc.collect()
-            targets, others = _targets(args)
+    try:
+        with Terminal(file, _record, has_color=has_color) as terminal:
+            while _measure(args, targets, others, terminal) and not terminal.has_quit:
+                # A Session refers to itself: what it has mapped would stay for minutes.
+                gc.collect()
+                targets, others = _targets(args)
+    except OSError:
+        # Its terminal is gone, and can't be given back.
+        if noted_signal() == signal.SIGHUP:
+            return 128 + signal.SIGHUP
+        raise
     if not terminal.has_quit and not noted():
         print_message("all processes have exited")
     return os.EX_OK

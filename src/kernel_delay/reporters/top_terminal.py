@@ -14,7 +14,7 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Self, TextIO
 
 from kernel_delay.errors import KernelDelayError, naming
@@ -43,6 +43,15 @@ _COLORS = {
 }
 
 
+@contextmanager
+def _oserrors() -> Iterator[None]:
+    """Have the terminal's errors as those of files: termios.error is no OSError."""
+    try:
+        yield
+    except termios.error as error:
+        raise OSError(*error.args, "standard input") from error
+
+
 class Terminal:
     """While it is entered the terminal shows a View, and a thread takes keys."""
 
@@ -63,8 +72,9 @@ class Terminal:
         self.has_quit = False
 
     def __enter__(self) -> Self:
-        """Take the terminal."""
-        self._saved = termios.tcgetattr(self._input)
+        """Take the terminal. Raises OSError where it is gone."""
+        with _oserrors():
+            self._saved = termios.tcgetattr(self._input)
         with ExitStack() as closing:
             for fd in (self._input, self._ending):
                 closing.callback(os.close, fd)
@@ -102,6 +112,7 @@ class Terminal:
             self._view.message = text
         self._draw()
 
+    @_oserrors()
     def _take(self) -> None:
         # What was typed while the command started is not lost: it may be q.
         tty.setcbreak(self._input, termios.TCSADRAIN)
@@ -111,6 +122,7 @@ class Terminal:
         termios.tcsetattr(self._input, termios.TCSANOW, mode)
         self._write(_BEGIN)
 
+    @_oserrors()
     def _give(self) -> None:
         try:
             self._write(_END)
@@ -129,7 +141,7 @@ class Terminal:
             self._failure = error
 
     def _follow(self) -> None:
-        size = shutil.get_terminal_size()
+        size = self._current_size()
         while True:
             ready, _, _ = select.select([self._input, self._ending], [], [], _LOOK_S)
             if self._ending in ready:
@@ -144,9 +156,17 @@ class Terminal:
                     return
                 for key in _keys_of(data):
                     self._press(key)
-            if ready or os.get_terminal_size(self._output) != size:
-                size = os.get_terminal_size(self._output)
+            if ready or self._current_size() != size:
+                size = self._current_size()
                 self._draw()
+
+    def _current_size(self) -> os.terminal_size:
+        """Its size; where it reports none, as a serial console, that of COLUMNS and LINES."""
+        size = os.get_terminal_size(self._output)
+        if size.columns and size.lines:
+            return size
+        known = shutil.get_terminal_size()
+        return os.terminal_size((size.columns or known.columns, size.lines or known.lines))
 
     def _press(self, key: str) -> None:
         with self._lock:
@@ -172,11 +192,11 @@ class Terminal:
 
     def _draw(self, *, is_whole: bool = True) -> None:
         """Draw the lines that changed. Each key draws all: what others wrote there goes away."""
-        size = os.get_terminal_size(self._output)
+        size = self._current_size()
         with self._lock:
             if not self._view.frozen:
                 self._shown = self._newest
-            lines = self._view.lines(self._shown, max(size.columns, 1), max(size.lines, 1))
+            lines = self._view.lines(self._shown, size.columns, size.lines)
             known = [] if is_whole or size != self._size else self._lines
             self._size, self._lines = size, lines
             self._write(self._text(lines, known))
