@@ -58,11 +58,11 @@ def slept(fd: int, reason: SleepReason, syscall: str, inode: int | None = None) 
     return Sleep(reason, syscall, (), False, 1, 1000, 1000, file=SleepFile(fd, number))
 
 
-def file_of(sleep: Sleep) -> SleepFile:
-    """What is found out of the file of that sleep, of this thread's."""
-    thread = replace(timed_thread(TID, "test"), sleeps=(sleep,))
+def file_of(sleep: Sleep, child: int = 0) -> SleepFile:
+    """What is found out of the file of that sleep, of this thread's or of a child's only one."""
+    thread = replace(timed_thread(child or TID, "test"), sleeps=(sleep,))
     unix_sockets = UnixSockets()
-    ((_, found),) = with_files([(PID, thread)], unix_sockets)
+    ((_, found),) = with_files([(child or PID, thread)], unix_sockets)
     unix_sockets.close()
     (file,) = (each.file for each in found.sleeps)
     assert file is not None
@@ -107,6 +107,29 @@ def test_both_ends_in_one_process_are_its_own() -> None:
     os.close(reads)
     os.close(writes)
     assert [peer.pid for peer in file.peers] == [PID]
+
+
+def test_process_with_threads_may_write_to_its_own_pipe() -> None:
+    reads, writes = os.pipe()
+    has_ended = threading.Event()
+    other = threading.Thread(target=has_ended.wait)
+    other.start()
+    with child_with(writes) as child:
+        file = file_of(slept(reads, "pipe", "read"))
+    has_ended.set()
+    other.join()
+    os.close(reads)
+    os.close(writes)
+    assert [peer.pid for peer in file.peers] == [child, PID]
+
+
+def test_only_thread_does_not_write_to_its_own_pipe() -> None:
+    reads, writes = os.pipe()
+    with child_with(reads, writes) as reader, child_with(writes) as writer:
+        os.close(writes)
+        file = file_of(slept(reads, "pipe", "read"), reader)
+    os.close(reads)
+    assert [peer.pid for peer in file.peers] == [writer]
 
 
 def test_relatives_of_a_process_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +333,10 @@ def test_a_file_is_known_by_its_path(tmp_path: Path) -> None:
 def test_ends_that_all_inherited_are_another_process_s() -> None:
     """As of a socketpair, of which neither has closed the other's end after a fork."""
     own, other = socket.socketpair()
-    with child_with(own.fileno(), other.fileno()) as child, own, other:
-        file = file_of(slept(own.fileno(), "socket_receive", "recvfrom"))
+    both = own.fileno(), other.fileno()
+    with child_with(*both) as asker, child_with(*both) as child, own:
+        other.close()
+        file = file_of(slept(own.fileno(), "socket_receive", "recvfrom"), asker)
         assert [peer.pid for peer in file.peers] == [child]
 
 

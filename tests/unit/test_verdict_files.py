@@ -215,6 +215,31 @@ def test_one_of_several_stopped_processes_is_not_blamed() -> None:
         assert "It waited for the pipe from server (4240) or" in finding.text
 
 
+def test_process_that_only_inherited_an_end_is_not_blamed() -> None:
+    """Who ended the waits has the other end too, or had it."""
+    stopped = replace(SERVER, stopped=True)
+    own = Waker("thread", 9, PID, "producer", 9, 450 * MS)
+    by_own = replace(waited(replace(PIPE, peers=(stopped,)), "read"), wakers=(own,))
+    both = replace(PIPE, peers=(stopped, FilePeer(PID, "app")))
+    for slept, said in (
+        (by_own, "waited for a pipe in read for"),
+        (replace(by_own, file=both), "It waited for the pipe from server (4240) or its own"),
+        (waited(both, "read"), "It waited for the pipe from server (4240) or its own process."),
+    ):
+        finding = found(slept)
+        assert finding.remark
+        assert said in finding.text
+        assert "stopped" not in finding.text
+
+
+def test_stopped_process_that_ended_waits_is_a_cause() -> None:
+    stopped = replace(PIPE, peers=(replace(SERVER, stopped=True),))
+    server = Waker("thread", 4240, 4240, "server", 9, 450 * MS)
+    finding = found(replace(waited(stopped, "read"), wakers=(server,)))
+    assert finding.who == "person"
+    assert "waited for the pipe from server (4240) in read" in finding.text
+
+
 def test_who_writes_to_a_pipe_waits_for_its_reader() -> None:
     finding = found(waited(PIPE, "write"))
     assert "waited for room in the pipe to server (4240) in write" in finding.text

@@ -28,7 +28,7 @@ from kernel_delay.host.open_files import (
     process_of_pidfd,
 )
 from kernel_delay.host.open_files.unix import UnixSockets
-from kernel_delay.host.target import PROC
+from kernel_delay.host.target import PROC, thread_count
 from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
 
 if TYPE_CHECKING:
@@ -253,10 +253,13 @@ def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
     if found.end is None:
         return found.file
     peers = held.of[found.end]
-    # Whoever opens a FIFO to read and write, or has left open what it was forked with, has both.
+    # Whoever opens a FIFO to read and write, or has left open what it was forked with, has both. A
+    # process's only thread does nothing for itself while it waits, but one of several may.
     others = [peer for peer in peers if peer.pid != key.process]
+    if others and thread_count(key.process) <= 1:
+        peers = others
     # One that is stopped does nothing for it, whoever else inherited the end.
-    peers = sorted(others or peers, key=lambda peer: not peer.stopped)
+    peers = sorted(peers, key=lambda peer: (peer.pid == key.process, not peer.stopped))
     is_pipe = found.file.kind == "pipe"
     return replace(
         found.file,

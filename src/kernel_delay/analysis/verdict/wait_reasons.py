@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.formatting import share
 from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
+from kernel_delay.analysis.verdict.wakers import main_waker
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.model import (
     RECEIVE_REASONS,
@@ -286,12 +288,15 @@ class MainFile(Struct, frozen=True):
         peers = self.file.peers
         if not peers:
             return self.file.peer_address
-        first, *others = peers
-        if first.pid == sample.target.pid:
+        others = [peer for peer in peers if peer.pid != sample.target.pid]
+        if not others:
             return "its own process"
-        if others:
-            return f"{_named(first)} or {len(others)} other process{'es' if others[1:] else ''}"
-        return f"{_named(first)} or others" if self.file.more_peers else _named(first)
+        first = _named(others[0])
+        if others[1:]:
+            return f"{first} or {len(peers) - 1} other process{'es' if peers[2:] else ''}"
+        if self.file.more_peers:
+            return f"{first} or others"
+        return f"{first} or its own process" if peers[1:] else first
 
 
 def path_text(path: str) -> str:
@@ -336,9 +341,7 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
 
     Several with the same processes at their other ends, as connections to one server, are one.
     """
-    ns_of: dict[tuple[object, ...], int] = {}
-    waits_of: dict[tuple[object, ...], int] = {}
-    longest: dict[tuple[object, ...], Sleep] = {}
+    sleeps_of: dict[tuple[object, ...], list[Sleep]] = {}
     as_client: dict[str | None, int] = {}
     for sleep in slept:
         if sleep.file is None or sleep.file.kind == "unknown":
@@ -346,24 +349,35 @@ def main_file(slept: Sequence[Sleep]) -> MainFile | None:
         file, writes = sleep.file, sleep.syscall in WRITES
         whose = file.peers or file.peer_address or (file.name, file.inode)
         key = file.kind, writes, whose
-        ns_of[key] = ns_of.get(key, 0) + sleep.ns
-        waits_of[key] = waits_of.get(key, 0) + sleep.count
+        sleeps_of.setdefault(key, []).append(sleep)
         if file.is_client and not writes:
             as_client[file.peer_address] = as_client.get(file.peer_address, 0) + sleep.ns
-        if key not in longest or longest[key].ns < sleep.ns:
-            longest[key] = sleep
     slept_ns = sum(sleep.ns for sleep in slept)
-    most = max(ns_of, key=lambda each: ns_of[each], default=None)
-    if most is None or ns_of[most] < FILE_SHARE * slept_ns:
-        return None
-    sleep = longest[most]
-    assert sleep.file is not None
-    client_ns = as_client.get(sleep.file.peer_address, 0)
-    return MainFile(
-        sleep.file,
-        ns_of[most],
-        slept_ns,
-        sleep.syscall in WRITES,
-        client_ns,
-        waits_of[most],
+    ns, most = max(
+        ((sum(sleep.ns for sleep in each), each) for each in sleeps_of.values()),
+        key=lambda pair: pair[0],
+        default=(0, []),
     )
+    if not most or ns < FILE_SHARE * slept_ns:
+        return None
+    longest = max(most, key=lambda sleep: sleep.ns)
+    assert longest.file is not None
+    return MainFile(
+        _without_bystanders(longest.file, most),
+        ns,
+        slept_ns,
+        longest.syscall in WRITES,
+        as_client.get(longest.file.peer_address, 0),
+        sum(sleep.count for sleep in most),
+    )
+
+
+def _without_bystanders(file: SleepFile, slept: Sequence[Sleep]) -> SleepFile:
+    """Return the file without its peers, if another process ended most waits on it.
+
+    That has, or had, the other end too: who was found to have it may only have inherited it.
+    """
+    waker = main_waker(slept)
+    if waker is None or not waker.pid or waker.pid in (peer.pid for peer in file.peers):
+        return file
+    return replace(file, peers=())
