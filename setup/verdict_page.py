@@ -34,7 +34,7 @@ WAITS = f"""
 ## Waits
 
 These rules use where in the kernel a thread slept, and who woke it.
-Limits: {WAIT_LIMITS} "In turn": several threads together can reach the share.
+Limits: {WAIT_LIMITS} "Summed": several threads together can reach the share.
 
 [Who has the other end](../explanation/verdict.md#who-has-the-other-end) can make a remark a
 finding.
@@ -64,7 +64,7 @@ def _row(rule: Rule) -> str:
 
 
 def _kind(rule: Rule) -> str:
-    return ("Remark" if rule.remark else "Finding") + (", in turn" if rule.in_turn else "")
+    return ("Remark" if rule.remark else "Finding") + (", summed" if rule.summed else "")
 
 
 def _least(rule: Rule) -> str:

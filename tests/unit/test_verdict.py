@@ -491,7 +491,7 @@ def test_who_polls_for_another_process_is_told_of_it() -> None:
         assert "wait_epoll" not in rules_found(sample(idle))
 
 
-def in_turn(*ms: int) -> Sample:
+def together(*ms: int) -> Sample:
     """Threads that each waited so long for a pipe, woken by another process."""
     return sample(
         *(
@@ -507,21 +507,40 @@ def in_turn(*ms: int) -> Sample:
     )
 
 
-def test_threads_that_wait_in_turn_are_reported_together() -> None:
-    finding = found("wait_pipe", in_turn(200, 180, 100))
-    assert finding.text.startswith(
-        "m (5) and 2 other threads, in turn, waited for a pipe in read for 480.0 ms, 96 % of the"
-        " window. writer (77) of process 76 ended 100 % of that"
+def test_waits_of_several_threads_are_a_sum() -> None:
+    """Whether the threads waited in turn or at once is not known."""
+    finding = found("wait_pipe", together(200, 180, 100))
+    assert finding.text == (
+        "m (5) and 2 other threads waited for a pipe in read for 480.0 ms in all. writer (77) of"
+        " process 76 ended 100 % of that time. The longest wait took 1.0 ms. Whether it had work"
+        " to do is not known. m (5) waited longest, 200.0 ms."
     )
+    assert finding.share == 200 / 500
+    assert finding.evidence["lost_ns"] == 480 * MS
     assert finding.remark
-    assert found("wait_pipe", in_turn(200, 180)).text.startswith(
-        "m (5) and 1 other thread, in turn"
-    )
+    two = found("wait_pipe", together(200, 180))
+    assert two.text.startswith("m (5) and 1 other thread waited for a pipe")
+
+
+def test_sum_of_waits_has_no_story_of_its_waker() -> None:
+    """Threads that wait at once do so for less time than a sum that is a bound for one."""
+    judged = together(160, 160, 160)
+    own = [replace(each, sleeps=(by(each.sleeps[0], 8), each.sleeps[1])) for each in judged.threads]
+    writer = replace(timed_thread(8, "writer"), sleeps=(sleep("clock", 450, "clock_nanosleep"),))
+    finding = found("wait_pipe", replace(judged, threads=(*own, writer)))
+    assert "writer (8) of the same process ended 100 % of that time." in finding.text
+    assert "Meanwhile" not in finding.text
+
+
+def by(waits: Sleep, tid: int) -> Sleep:
+    """The waits if that thread of the same process ended them."""
+    (waker,) = waits.wakers
+    return replace(waits, wakers=(replace(waker, tid=tid, pid=27090),))
 
 
 @pytest.mark.parametrize("ms", [(100, 100), (240, 240, 240)])
-def test_short_waits_or_no_turns_are_not_reported(ms: tuple[int, ...]) -> None:
-    assert "wait_pipe" not in rules_found(in_turn(*ms))
+def test_short_waits_or_too_many_are_not_reported(ms: tuple[int, ...]) -> None:
+    assert "wait_pipe" not in rules_found(together(*ms))
 
 
 def test_kernel_worker_waiting_for_work_is_no_remark() -> None:

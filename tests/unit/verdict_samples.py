@@ -134,7 +134,7 @@ def _on_files(slept: Sleep) -> Iterator[Sleep]:
     tcp = replace(file, kind="tcp", peers=peers[:1], is_client=True)
     for of_kind in (tcp, replace(tcp, peers=peers), replace(tcp, peers=(), peer_address=address)):
         yield replace(slept, file=of_kind, syscall="recvfrom")
-    pipe = replace(file, kind="pipe", peers=peers[1:2])
+    pipe = replace(file, kind="pipe", peers=(replace(peers[0], stopped=False),))
     for call in ("sendmmsg", "recvfrom"):
         yield replace(slept, file=pipe, syscall=call)
         yield replace(slept, file=replace(pipe, more_peers=True), syscall=call)

@@ -167,11 +167,9 @@ def also(sample: Sample, others: tuple[Thread, ...]) -> str:
     return f" ({_other_threads(others)} too)"
 
 
-def in_turn(others: tuple[Thread, ...]) -> str:
-    """How many more threads did the same one after the other; nothing if none."""
-    if not others:
-        return ""
-    return f" and {_other_threads(others)}, in turn,"
+def and_others(others: tuple[Thread, ...]) -> str:
+    """How many more threads did the same; nothing if none."""
+    return f" and {_other_threads(others)}" if others else ""
 
 
 def _other_threads(others: tuple[Thread, ...]) -> str:

@@ -28,7 +28,7 @@ class Case(Struct, frozen=True):
     """The thread that a rule found to be hit worst, and what it lost.
 
     `others` are the other threads that lost enough to be found. `accused`: another rule found
-    something that a thread wanted. `in_turn`: with these it lost it, one after the other.
+    something that a thread wanted. `summed`: these have lost a part of it, perhaps all at once.
     """
 
     sample: Sample
@@ -36,12 +36,7 @@ class Case(Struct, frozen=True):
     lost_ns: int
     others: tuple[Thread, ...]
     accused: bool
-    in_turn: tuple[Thread, ...] = ()
-
-    @property
-    def share(self) -> float:
-        """How much of the window was lost."""
-        return self.lost_ns / self.sample.window.duration_ns
+    summed: tuple[Thread, ...] = ()
 
 
 class Statement(Struct, frozen=True):
@@ -83,7 +78,7 @@ class Rule(Struct, frozen=True):
         remark: The thread may well have wanted it. In a round it is a finding: a thread without
             work polls, and so ends the round.
         round_share: The share of a round from which on a remark counts. None: `least_share`.
-        in_turn: If no thread loses enough, the sum over threads may: they may run the same work in
+        summed: If no thread loses enough, the sum over threads may: they may run the same work in
             turn, as goroutines.
         is_clearer: Whether more is known of a thread: it is named before one that was hit worse.
         reason: It is lost in sleeps of this reason alone.
@@ -101,7 +96,7 @@ class Rule(Struct, frozen=True):
     limits: str
     remark: bool = False
     round_share: float | None = None
-    in_turn: bool = False
+    summed: bool = False
     is_clearer: Callable[[Sample, Thread], bool] = lambda sample, thread: False
     reason: SleepReason | None = None
     state: Literal["kernel", "irq", "ready"] | None = None
@@ -166,8 +161,8 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
         if (lost_ns := rule.lost_ns(sample, thread)) > 0
     ]
     hit = [(lost_ns, thread) for lost_ns, thread in losses if lost_ns >= least_ns]
-    if rule.in_turn and not hit:
-        yield from _apply_in_turn(rule, sample, losses, least_ns, accused=accused)
+    if rule.summed and not hit:
+        yield from _apply_to_sum(rule, sample, losses, least_ns, accused=accused)
         return
     # Nothing can be said of some; the next may be clear.
     if len(hit) > 1:
@@ -192,7 +187,7 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
             break
 
 
-def _apply_in_turn(
+def _apply_to_sum(
     rule: Rule,
     sample: Sample,
     losses: Sequence[tuple[int, Thread]],
@@ -200,32 +195,40 @@ def _apply_in_turn(
     *,
     accused: bool,
 ) -> Iterator[Found]:
-    """The same of threads that did not lose more than one could have."""
+    """The same of threads that did not lose more together than one could have.
+
+    Whether it was in turn is not known: only what the worst one lost is a share of the window.
+    """
     lost_ns = sum(each for each, _ in losses)
     if not least_ns <= lost_ns <= sample.window.duration_ns:
         return
     losses = sorted(losses, key=lambda pair: (-pair[0], pair[1].tid))
-    worst, *others = (thread for _, thread in losses)
-    case = Case(sample, worst, lost_ns, (), accused, tuple(others))
+    (worst_ns, worst), *others = losses
+    case = Case(sample, worst, lost_ns, (), accused, tuple(thread for _, thread in others))
     statement = rule.say(case)
     if statement is None:
         return
     evidence = {**statement.evidence, "threads": len(losses)}
-    yield Found(_finding(rule, case, replace(statement, evidence=evidence)), statement.explains)
+    longest = f"{worst.name} ({worst.tid}) waited longest, {length(worst_ns)}."
+    statement = replace(statement, evidence=evidence, details=(*statement.details, longest))
+    yield Found(_finding(rule, case, statement, worst_ns), statement.explains)
 
 
-def _finding(rule: Rule, case: Case, statement: Statement) -> Finding:
+def _finding(rule: Rule, case: Case, statement: Statement, worst_ns: int = 0) -> Finding:
+    """The finding; `worst_ns` is what the worst of several threads lost, that are in it."""
     claim = f"{statement.claim} for {'about ' if statement.estimated else ''}"
-    others = "" if statement.names_others else also(case.sample, case.others)
-    first = f"{claim}{percent(case.lost_ns, case.sample)}{others}."
+    others = " in all" if worst_ns else ""
+    if not statement.names_others:
+        others += also(case.sample, case.others)
+    lost = length(case.lost_ns) if worst_ns else percent(case.lost_ns, case.sample)
     advice = (statement.advice,) if statement.advice else ()
     details = (*statement.details, *pmd_work(case.sample, case.thread))
     return Finding(
         rule=rule.name,
         who=statement.who,
-        share=case.share,
+        share=(worst_ns or case.lost_ns) / case.sample.window.duration_ns,
         tid=case.thread.tid,
-        text=" ".join((first, *details, *advice)),
+        text=" ".join((f"{claim}{lost}{others}.", *details, *advice)),
         remark=rule.remark and case.sample.round is None and not statement.is_wanted,
         evidence={"lost_ns": case.lost_ns, **statement.evidence},
         advice=statement.advice,

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.chain_parts import awaited_thread
 from kernel_delay.analysis.verdict.formatting import (
-    in_turn,
+    and_others,
     length,
     memory_limit,
     name,
@@ -150,7 +150,7 @@ def wait_rule(wait: Wait) -> Rule:
         limits=WAIT_LIMITS,
         remark=wait.remark,
         round_share=WANTED_SHARE,
-        in_turn=wait.remark and wait.reason != "futex",
+        summed=wait.remark and wait.reason != "futex",
         reason=wait.reason,
         is_clearer=lambda sample, thread: (
             (main_waker(slept := slept_for(thread, wait.reason)) or main_file(slept)) is not None
@@ -191,8 +191,8 @@ def _is_among_locks(wait: Wait, thread: Thread) -> bool:
 
 def _say(case: Case, wait: Wait) -> Statement:
     sample, thread = case.sample, case.thread
-    slept = [sleep for each in (thread, *case.in_turn) for sleep in slept_for(each, wait.reason)]
-    who_waited = name(sample, thread) + in_turn(case.in_turn)
+    slept = [sleep for each in (thread, *case.summed) for sleep in slept_for(each, wait.reason)]
+    who_waited = name(sample, thread) + and_others(case.summed)
     evidence = {"waits": sum(sleep.count for sleep in slept)}
     file = main_file(slept)
     who, advice = wait.who, wait.advice
@@ -210,7 +210,8 @@ def _say(case: Case, wait: Wait) -> Statement:
             )
             details += [_AT_SAFEPOINTS] if is_safepoint else []
             advice = _SAFEPOINT_ADVICE if is_safepoint else where_from(sample, _WHERE_WOKEN)
-        story = waker_story(sample, waker.tid, waker.ns)
+        # How much of a sum over threads passed at the same time is not known.
+        story = () if case.summed else waker_story(sample, waker.tid, waker.ns)
         details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
     elif wait.reason == "futex" and not among_locks:
         details += switches(case, slept) if is_python(sample) else ()
@@ -250,8 +251,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     is_wanted = asked is not None or (file is not None and file.is_held)
     is_wanted = is_wanted or (wait.remark and 2 * handing_over_ns(slept) >= case.lost_ns)
     wanted_ns = sum(sleep.ns for sleep in slept if _is_wanted(sleep))
-    is_idleness = wait.remark and sample.round is None and not is_safepoint
-    is_idleness = is_idleness and not is_wanted
+    is_idleness = wait.remark and sample.round is None and not (is_safepoint or is_wanted)
     if is_idleness and 2 * wanted_ns < case.lost_ns:
         # A wait for the interpreter is one for a lock.
         may_lock = wait.reason == "futex" and AS_WITH_GIL not in details
