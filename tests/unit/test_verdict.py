@@ -609,12 +609,13 @@ def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
     # Its waits time out, and then it asks for the lock.
     timer = Waker("hard_irq", 0, 0, "", 80, 402 * MS)
     given = replace(waker, count=9, ns=3 * MS)
-    timed = replace(timed_thread(27090, "a"), sleeps=(sleep("futex", 405, "futex", timer, given),))
+    slept = replace(sleep("futex", 405, "futex", timer, given), count=89)
+    timed = replace(timed_thread(27090, "a"), sleeps=(slept,))
     text = found("wait_futex", replace(sample(timed, busy), target=target)).text
     assert "(GIL). A timer ended 80 waits, after 5.0 ms each." in text
     assert "lock or for work" not in text
     for wakers in ((timer,), (replace(timer, count=40), given)):
-        other = replace(timed, sleeps=(sleep("futex", 405, "futex", *wakers),))
+        other = replace(timed, sleeps=(replace(slept, wakers=wakers),))
         text = found("wait_futex", replace(sample(other, busy), target=target)).text
         assert "Python" not in text
     # Who polls a queue waits as long, while nobody has the lock.
@@ -623,6 +624,20 @@ def test_pythons_lock_of_the_interpreter_is_thought_of() -> None:
     # Another process's is no lock of an interpreter.
     other = replace(waits, sleeps=(sleep("futex", 400, "futex", replace(waker, pid=7)),))
     assert "Python" not in found("wait_futex", replace(sample(other, busy), target=target)).text
+
+
+@pytest.mark.parametrize("asked", [1, 3, 19])
+def test_few_switches_among_long_waits_are_not_typical(asked: int) -> None:
+    """Who waits for an event may wait for the interpreter too, now and then."""
+    timer = Waker("hard_irq", 0, 0, "", asked, asked * 5 * MS)
+    setter = Waker("thread", 9, 27090, "setter", 1, 100 * MS)
+    slept = replace(sleep("futex", 480, "futex", timer, setter), count=asked + 2)
+    waits = replace(timed_thread(27090, "a"), sleeps=(slept,))
+    busy = timed_thread(9, "busy", user=410)
+    target = Target(27090, "app", "/usr/bin/python3.11")
+    text = found("wait_futex", replace(sample(waits, busy), target=target)).text
+    assert "GIL" not in text
+    assert "timer ended" not in text
 
 
 def test_a_wait_for_a_known_lock_is_told_once() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kernel_delay.analysis.verdict.formatting import length, where_from
 from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE
 from kernel_delay.analysis.verdict.rule import Case
-from kernel_delay.analysis.verdict.wakers import MainWaker
+from kernel_delay.analysis.verdict.wakers import ENDED_SHARE, MainWaker
 from kernel_delay.model import Sample, Sleep, SyscallStats, Thread
 
 # What a Python program's threads most often wait for: Python/ceval_gil.c, 3.2 to 3.14.
@@ -34,14 +34,19 @@ def may_be_turns(case: Case, slept: list[Sleep], waker: MainWaker) -> bool:
     interpreter. Some waits lasted until it asks for the lock: code in C that has given it away
     keeps nobody waiting so.
     """
-    ns, count = sum(sleep.ns for sleep in slept), sum(sleep.count for sleep in slept)
-    if not count or ns / count >= (1 + _SWITCH_SPREAD) * _SWITCH_NS:
+    if not _are_short(slept):
         return False
     asked_ns, _ = _timed_out(slept)
     if asked_ns < _ASKED_SHARE * waker.ns:
         return False
     others = [other for other in case.sample.threads if other.tid != case.thread.tid]
     return _outside_calls_ns(others) >= SURE_SHARE * waker.ns
+
+
+def _are_short(slept: list[Sleep]) -> bool:
+    """Whether nearly all ended before, or as, they would ask for the lock."""
+    ns, count = sum(sleep.ns for sleep in slept), sum(sleep.count for sleep in slept)
+    return 0 < ns < count * (1 + _SWITCH_SPREAD) * _SWITCH_NS
 
 
 def look_for_holder(sample: Sample) -> str | None:
@@ -70,11 +75,13 @@ def switches(case: Case, slept: list[Sleep]) -> tuple[str, ...]:
     wakers = [waker for sleep in slept for waker in sleep.wakers]
     ns, count = _timed_out(slept)
     others = [waker for waker in wakers if waker.pid == sample.target.pid]
-    if not others or not count:
+    least_ns = ENDED_SHARE * sum(sleep.ns for sleep in slept)
+    if not others or not count or not _are_short(slept) or ns < least_ns:
         return ()
     if _ran_ns(other for other in sample.threads if other.tid != case.thread.tid) < ns:
         return ()
-    return (AS_WITH_GIL, f"A timer ended {count:,} waits, after {length(ns // count)} each.")
+    waits = f"{count:,} waits, after {length(ns // count)} each" if count > 1 else "one wait"
+    return (AS_WITH_GIL, f"A timer ended {waits}.")
 
 
 def _ran_ns(threads: Iterable[Thread]) -> int:
