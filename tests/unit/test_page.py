@@ -183,6 +183,15 @@ def test_each_rule_is_listed_once_with_its_worst_sample() -> None:
     assert page["findings"][0]["finding"]["share"] == 0.9
 
 
+def test_one_sample_has_the_order_of_its_verdict() -> None:
+    (sample,) = series_of(1)
+    first = replace(sample.verdict[1], share=0.4, remark=True)
+    verdict = (first, replace(first, rule="asleep", share=0.9))
+    for count, shares in ((1, [0.4, 0.9]), (2, [0.9, 0.4])):
+        page = data(*(replace(each, verdict=verdict) for each in series_of(count)))
+        assert [each["finding"]["share"] for each in page["findings"]] == shares
+
+
 def test_rule_is_in_no_more_samples_than_exist() -> None:
     first, second, third = series_of(3)
     two = [
@@ -212,7 +221,7 @@ def test_processes_have_their_titles_and_one_verdict() -> None:
     (found,) = page["findings"]
     assert found["finding"]["text"].startswith("2 processes only waited, for 100 % of the window.")
     # A finding of the rule is no remark of it.
-    found = data(replace(made[0], verdict=(WAIT, replace(WAIT, remark=False))))["findings"]
+    found = data(replace(made[0], verdict=(replace(WAIT, remark=False), WAIT)))["findings"]
     assert [each["finding"]["remark"] for each in found] == [False, True]
 
 

@@ -216,6 +216,17 @@ def test_busy_thread_precedes_threads_that_wait_for_it() -> None:
     assert first_line(sample(BUSY, helper)).startswith("# VERDICT: the kernel is not to blame:")
 
 
+def test_busy_thread_precedes_a_timer_of_the_main_thread() -> None:
+    """A timer is nobody that the main thread waits for."""
+    timer = slept("clock", 500, "clock_nanosleep")
+    main = asleep(PID, "app", timer)
+    assert first_line(sample(BUSY, main)).startswith("# VERDICT: the kernel is not to blame:")
+    own = replace(BUSY, tid=PID, sleeps=(slept("clock", 200, "clock_nanosleep"),))
+    assert first_line(sample(own)).startswith("# VERDICT: the kernel is not to blame:")
+    both = replace(main, sleeps=(replace(timer, ns=300 * MS), slept("poll", 200, "poll")))
+    assert first_line(sample(BUSY, both)).startswith("# VERDICT: the main thread app")
+
+
 def test_the_thread_of_the_first_line_has_its_tables() -> None:
     report = text.render(sample(BACKEND, asleep(5, "helper", slept("poll", 500, "poll"))))
     assert "epoll, epoll_wait" in report

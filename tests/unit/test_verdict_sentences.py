@@ -33,8 +33,10 @@ def test_a_finding_has_the_parts_of_its_text(rule: str) -> None:
         advice = (finding.advice,) if finding.advice else ()
         first, rest = finding.text.split(". ", 1) if ". " in finding.text else (finding.text, "")
         assert rest.startswith(" ".join((*finding.details, *advice))[: len(rest)])
-        # The share is a field of its own. Of a loss it is that of the reader, in a detail.
-        assert ("% of the" in first) == (rule not in LOSS_RULES)
+        # The share is a field of its own. Of a loss it is that of the reader, in a detail. Of a sum
+        # it is that of the worst thread.
+        has_share = rule not in LOSS_RULES and "threads" not in finding.evidence
+        assert ("% of the" in first) == has_share
         assert "% of the" not in finding.sentence
         for part in (finding.sentence, *finding.details):
             assert len(list(sentences(part))) <= 2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict.asleep import ASLEEP
+from kernel_delay.analysis.verdict.asleep import ASLEEP, waits_for_others
 from kernel_delay.analysis.verdict.chain_ends import WAIT_CHAIN_END, WAIT_CHAIN_SEVERAL
 from kernel_delay.analysis.verdict.cpu import CPU_CONTENTION, STEAL, THROTTLED
 from kernel_delay.analysis.verdict.cpu_takers import INTERRUPTS, OWN_COST
@@ -61,9 +61,10 @@ def judge(sample: Sample) -> Sample:
     """Return the Sample with its verdict: findings and then remarks, the worst first each.
 
     A thread in its own code comes before threads that wait, unless the main thread waits for
-    others than these: futexes are mostly of the process's own. Waits with a known reason come
-    before those without, and where no thread is in its own code, those with a wait chain do too.
-    Beside delays, own code counts that took more of a thread's time than each of these.
+    others than these: futexes are mostly of the process's own, and a timer is nobody. Waits with a
+    known reason come before those without, and where no thread is in its own code, those with a
+    wait chain do too. Beside delays, own code counts that took more of a thread's time than each of
+    these.
     """
     judged = Judged(sample)
     found = [each for rule in RULES if judged.of(rule) for each in apply(rule, judged)]
@@ -79,14 +80,21 @@ def judge(sample: Sample) -> Sample:
     left = [finding for finding in findings if _key(finding) not in explained]
 
     def place(finding: Finding) -> tuple[bool, bool, bool, bool, float]:
-        main_waits = is_wait(finding) and finding.tid == sample.target.pid
-        main_waits = main_waits and finding.rule != "wait_futex"
+        main_waits = _is_main_wait(sample, finding)
         main_waits = main_waits or (busy is None and finding.rule in OF_CHAINS)
         is_busy = finding.remark and finding.rule == USER_WORK.name
         is_unknown = finding.rule == ASLEEP.name
         return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
 
     return replace(sample, verdict=tuple(_with_gains(sample, sorted(left, key=place))))
+
+
+def _is_main_wait(sample: Sample, finding: Finding) -> bool:
+    """Whether the main thread waits for others than threads of its process, or may do so."""
+    if finding.tid != sample.target.pid or not is_wait(finding) or finding.rule == "wait_futex":
+        return False
+    main = (thread for thread in sample.threads if thread.tid == finding.tid)
+    return finding.rule != ASLEEP.name or any(waits_for_others(sample, each) for each in main)
 
 
 def _own_code(sample: Sample, delays: Sequence[Rule]) -> Rule:

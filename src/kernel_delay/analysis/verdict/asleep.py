@@ -58,6 +58,12 @@ def _asleep_ns(sample: Sample, thread: Thread) -> int:
     return ns
 
 
+def waits_for_others(sample: Sample, thread: Thread) -> bool:
+    """Return whether so much of its sleep was not until a time that it had chosen itself."""
+    ns = sum(sleep.ns for sleep in _sleeps(thread) if sleep.reason != "clock")
+    return ns >= ASLEEP_SHARE * sample.window.duration_ns
+
+
 def slept_long(sample: Sample) -> list[tuple[Thread, int]]:
     """The threads that slept for a third of the window, and how long; the longest first.
 

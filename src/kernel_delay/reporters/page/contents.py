@@ -219,9 +219,10 @@ class Contents:
         """A PageData, as JSON in pieces, and with its `samples`."""
         for window in self._windows.rest():
             self._add(_as_one(window))
-        findings = sorted(
-            self._worst.values(), key=lambda each: (each.finding.remark, -each.finding.share)
-        )
+        findings = [*self._worst.values()]
+        if self._measured > 1:
+            # Those of one sample are in the order of its verdict.
+            findings.sort(key=lambda each: (each.finding.remark, -each.finding.share))
         page = PageData(
             title=self.title,
             about=tuple(about(self._header, self._first)),
