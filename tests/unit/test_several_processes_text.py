@@ -11,7 +11,16 @@ from kernel_delay.analysis.processes import as_one, merged, ranked
 from kernel_delay.analysis.verdict import judge
 from kernel_delay.cli import main
 from kernel_delay.commands.options import outputs
-from kernel_delay.model import Container, Finding, Lost, RecordedTarget, Sample, Slice, Target
+from kernel_delay.model import (
+    Container,
+    Finding,
+    Lost,
+    PageFaults,
+    RecordedTarget,
+    Sample,
+    Slice,
+    Target,
+)
 from kernel_delay.recording.writer import RecordingWriter
 from kernel_delay.reporters import text
 from kernel_delay.reporters.layout import Layout
@@ -468,10 +477,27 @@ def test_ended_processes_of_a_name_are_one() -> None:
 def test_ended_processes_that_ran_at_once_have_no_share_of_the_window() -> None:
     seds = [ended(200 + number, "sed", 200) for number in range(4)]
     report = reported(of_one_window(backend(101, "checkpointer", 0), *seds))
-    assert "sed (4 processes) could run but had no CPU for 800.0 ms in all. sed (200)" in report
+    assert (
+        "sed (4 processes) could run but had no CPU for 800.0 ms in all. sed (200) lost the longest"
+        " part of it, 200.0 ms."
+    ) in report
     # 8 ms in the program, and those 800, of 500.
     (row,) = (line for line in report.splitlines() if line.endswith(" sed (4 processes)"))
     assert row.split()[:5] == ["0", "1.6", "0.0", "0.0", "160.0"]
+
+
+def test_page_faults_of_ended_processes_are_a_sum() -> None:
+    compilers = []
+    for number in range(20):
+        sample = ended(200 + number, "cc1", 0)
+        faults = PageFaults(100 + number, 3_000_000, 0)
+        (thread,) = sample.threads
+        compilers.append(replace(sample, threads=(replace(thread, page_faults=faults),)))
+    measured = of_one_window(backend(101, "checkpointer", 0), *compilers)
+    said, _ = together(measured)
+    (finding,) = (each for each in said.verdict if each.rule == "page_faults")
+    assert finding.text.startswith("2,190 page faults kept cc1 (20 processes) for 60.0 ms in all")
+    assert finding.evidence["faults"] == 2190
 
 
 @pytest.mark.parametrize("user_ms", [40, 10])

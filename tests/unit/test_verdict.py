@@ -407,6 +407,17 @@ def test_a_kernel_worker_is_no_thread_that_calls() -> None:
     assert "kernel_worker" not in rules_found(sample(*IDLE, BUSY))
 
 
+@pytest.mark.parametrize(
+    ("calls_ms", "part"), [((100, 40), "Most"), ((60, 50, 40), "The longest part")]
+)
+def test_call_of_less_than_half_is_not_most(calls_ms: tuple[int, ...], part: str) -> None:
+    names = ("openat", "mkdir", "unlink")
+    slept = tuple(call(name, 1, ms) for name, ms in zip(names, calls_ms, strict=False))
+    thread = replace(timed_thread(5, "a"), syscalls=slept)
+    text = found("kernel_sleep", sample(thread)).text
+    assert f"{part} of it was in openat, {calls_ms[0]}.0 ms: for a device" in text
+
+
 def test_kernel_sleep_excludes_calls_that_are_made_to_wait() -> None:
     thread = replace(
         timed_thread(5, "a"),
@@ -827,6 +838,13 @@ def test_interrupt_load_names_the_interrupt() -> None:
     assert "smp_affinity" in finding.text
     of_rcu = replace(thread, soft_irqs=(SoftIrqStats(9, "rcu", 100, 40 * MS, MS),))
     assert "smp_affinity" not in found("interrupt_load", sample(of_rcu)).text
+
+
+def test_interrupt_of_less_than_half_is_not_most() -> None:
+    thread = timed_thread(5, "a", user=400, hard_irq=50)
+    irqs = tuple(HardIrqStats(f"eth{n}", 100, ms * MS, MS) for n, ms in enumerate((20, 15, 15)))
+    text = found("interrupt_load", sample(replace(thread, hard_irqs=irqs))).text
+    assert "The longest part of it was eth0, 20.0 ms." in text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import length, name, share
+from kernel_delay.analysis.verdict.formatting import largest_part, length, name, share
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.user_work import (
     DOUBTFUL_USER,
@@ -125,7 +125,8 @@ def _say_interrupts(case: Case) -> Statement:
         most_ns, most = max(irqs)
         # With what its own calls raised it can be more than what others did.
         how_long = f", {length(most_ns)}" if most_ns <= case.lost_ns else ""
-        details = (f"Most of it was {most}{how_long}.", *_signals_of_timers(case, most))
+        part = largest_part(most_ns, max(case.lost_ns, sum(ns for ns, _ in irqs))).capitalize()
+        details = (f"{part} was {most}{how_long}.", *_signals_of_timers(case, most))
     doubtful = _beside_handlers(case)
     return Statement(
         f"interrupts took the CPU from {name(case.sample, thread)}",

@@ -33,6 +33,11 @@ def in_percent(part: float) -> str:
     return f"{min(100 * part, 99) if part < 1 else 100 * part:.0f} %"
 
 
+def largest_part(ns: int, whole_ns: int) -> str:
+    """What the largest part of a time is called: most of it from half of it on."""
+    return "most of it" if 2 * ns >= whole_ns else "the longest part of it"
+
+
 def listed(parts: Sequence[str]) -> str:
     """Several of a kind, one at least: a, b and c."""
     *first, last = parts
@@ -179,6 +184,11 @@ def _other_threads(others: tuple[Thread, ...]) -> str:
 def call(stats: SyscallStats) -> str:
     """What a system call is called."""
     return stats.name or f"system call {stats.number}"
+
+
+def page_faults(count: int) -> str:
+    """Page faults with their number."""
+    return f"{count:,} page fault{'' if count == 1 else 's'}"
 
 
 # Less often a second, a limit of memory that is reached costs next to nothing.

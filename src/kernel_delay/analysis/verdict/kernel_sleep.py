@@ -1,6 +1,6 @@
 """The rule on sleep in calls that are not made to wait, where the kernel's stack has no reason."""
 
-from kernel_delay.analysis.verdict.formatting import call, length, name
+from kernel_delay.analysis.verdict.formatting import call, largest_part, length, name
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.wait_reasons import WITHOUT_REASON
 from kernel_delay.analysis.verdict.wakers import main_waker
@@ -66,9 +66,10 @@ def _kernel_sleep_ns(sample: Sample, thread: Thread) -> int:
 def _say_kernel_sleep(case: Case) -> Statement:
     most_ns, stats = _sleeping_calls(case.thread)[0]
     claim = f"{name(case.sample, case.thread)} slept in calls that are not made to wait"
+    part = largest_part(most_ns, case.lost_ns).capitalize()
     most = (
-        f"Most of it was in {call(stats)}, {length(most_ns)}: for a device, a lock in the kernel or"
-        " a full buffer."
+        f"{part} was in {call(stats)}, {length(most_ns)}: for a device, a lock in the kernel or a"
+        " full buffer."
     )
     unexplained = [
         sleep

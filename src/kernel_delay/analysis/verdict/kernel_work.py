@@ -5,6 +5,7 @@ from kernel_delay.analysis.verdict.formatting import (
     length,
     memory_limit,
     name,
+    page_faults,
     share,
 )
 from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Rule, Statement
@@ -201,7 +202,7 @@ def _fault_ns(sample: Sample, thread: Thread) -> int:
 def _say_faults(case: Case) -> Statement:
     faults = case.thread.page_faults
     assert faults is not None
-    claim = f"{faults.count:,} page faults kept {name(case.sample, case.thread)}"
+    claim = f"{page_faults(faults.count)} kept {name(case.sample, case.thread)}"
     blocked_ns = faults.blocked_ns
     slept = (f"The thread slept {length(blocked_ns)} of that time.",) if blocked_ns else ()
     details = (*slept, *memory_limit(case.sample))
