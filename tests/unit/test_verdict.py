@@ -815,6 +815,24 @@ def test_activity_of_an_owner_during_the_wait_is_reported() -> None:
     assert held in seen(owner, known=90, blocked=90)
 
 
+def test_activity_in_a_part_of_the_wait_is_a_bound() -> None:
+    text = seen(timed_thread(9, "b", ready=200), known=104, ready=54)
+    assert "b (9) held the lock at 0xabc0 for 100 % of that time." in text
+    assert "b (9) had no CPU itself for at least 27 % of that time." in text
+
+
+def test_locks_beyond_those_listed_count() -> None:
+    listed = LockWait(0xABC0, 9, "owner", 1, 100 * MS)
+    slept = (sleep("futex", 300, "futex"),)
+    thread = replace(timed_thread(27090, "a"), lock_waits=(listed,), sleeps=slept)
+    others = replace(thread, lock_waits_others_ns=200 * MS)
+    text = found("lock", sample(others)).text
+    assert "for 300.0 ms, 60 % of the window" in text
+    assert "owner (9) held the lock at 0xabc0 for 33 % of that time." in text
+    assert rules_found(sample(thread)) == ["lock", "wait_futex"]
+    assert rules_found(sample(others)) == ["lock"]
+
+
 def test_activity_of_an_owner_is_reported_once() -> None:
     owner = replace(timed_thread(9, "b"), sleeps=(sleep("disk", 200, "fsync"),))
     waiting = held_by(owner, 200)

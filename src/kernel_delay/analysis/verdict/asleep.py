@@ -11,6 +11,7 @@ from kernel_delay.analysis.verdict.formatting import (
     work_unknown,
 )
 from kernel_delay.analysis.verdict.kernel_sleep import is_made_to_wait
+from kernel_delay.analysis.verdict.lock_chains import known_locks_ns
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_place, look_for_whom
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
@@ -45,8 +46,7 @@ def _sleeps(thread: Thread) -> list[Sleep]:
 def _asleep_ns(sample: Sample, thread: Thread) -> int:
     if sample.round is not None or idles_by_design(sample, thread):
         return 0
-    locks_ns = sum(wait.ns for wait in thread.lock_waits)
-    ns = sum(sleep.ns for sleep in _sleeps(thread)) - locks_ns
+    ns = sum(sleep.ns for sleep in _sleeps(thread)) - known_locks_ns(thread)
     ns -= idle_ns(sample, thread) if thread.chain is not None else 0
     window_ns = sample.window.duration_ns
     if ns < ASLEEP_SHARE * window_ns:

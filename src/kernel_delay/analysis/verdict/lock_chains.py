@@ -50,6 +50,11 @@ class Link(Struct, frozen=True):
     advice: str | None = None
 
 
+def known_locks_ns(thread: Thread) -> int:
+    """Return how long the thread waited for locks whose owners are known, in ns."""
+    return sum(wait.ns for wait in thread.lock_waits) + thread.lock_waits_others_ns
+
+
 def owner_story(sample: Sample, wait: LockWait, before: Locks = ()) -> Link | None:
     """Say what the owner surely did for most of the wait; None if that isn't sure.
 
@@ -87,7 +92,10 @@ def _seen(sample: Sample, owner: Thread, wait: LockWait, locks: Locks) -> Link |
     activity = max(_seen_activities(sample, owner, seen, locks), key=lambda each: each.ns)
     if activity.ns < OWNER_SHARE * seen.known_ns:
         return None
-    part = share(activity.ns, seen.known_ns)
+    if seen.known_ns >= SURE_SHARE * wait.ns:
+        part = share(activity.ns, seen.known_ns)
+    else:
+        part = f"at least {share(activity.ns, wait.ns)}"
     return _with_next(sample, owner, activity, _link(owner, activity, part), locks)
 
 

@@ -1,7 +1,12 @@
 """The rule on locks of the process itself, whose owner is known."""
 
 from kernel_delay.analysis.verdict.formatting import name, share, where_from
-from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE, deadlock, owner_story
+from kernel_delay.analysis.verdict.lock_chains import (
+    SURE_SHARE,
+    deadlock,
+    known_locks_ns,
+    owner_story,
+)
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import is_java_helper
 from kernel_delay.model import LockWait, Sample, Thread, Waker
@@ -11,7 +16,7 @@ def _lock_ns(sample: Sample, thread: Thread) -> int:
     # The locks of a Java VM's helpers are held by threads that its collector stopped.
     if is_java_helper(sample, thread):
         return 0
-    return sum(wait.ns for wait in thread.lock_waits)
+    return known_locks_ns(thread) if thread.lock_waits else 0
 
 
 _WHERE_IT_WAITS = "Option -s shows where in the program it waits."

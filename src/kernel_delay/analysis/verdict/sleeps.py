@@ -14,7 +14,7 @@ from kernel_delay.analysis.verdict.formatting import (
     work_unknown,
 )
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE, is_made_to_wait
-from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE, waker_story
+from kernel_delay.analysis.verdict.lock_chains import SURE_SHARE, known_locks_ns, waker_story
 from kernel_delay.analysis.verdict.python_gil import (
     AS_WITH_GIL,
     is_python,
@@ -136,7 +136,7 @@ def wait_rule(wait: Wait) -> Rule:
             # Until there is work for it: io_uring/io-wq.c:io_wq_worker(), io_uring/sqpoll.c, 6.18.
             return 0
         ns = sum(sleep.ns for sleep in slept)
-        return ns - _known_locks_ns(thread) if wait.reason == "futex" else ns
+        return ns - known_locks_ns(thread) if wait.reason == "futex" else ns
 
     def say(case: Case) -> Statement:
         return _say(case, wait)
@@ -173,10 +173,6 @@ def _are_on_a_peer(slept: list[Sleep]) -> bool:
     return file is not None and file.is_sure and (file.file.is_client or file.is_held)
 
 
-def _known_locks_ns(thread: Thread) -> int:
-    return sum(wait.ns for wait in thread.lock_waits)
-
-
 # So much of what a thread slept in futex(2) may be for locks before it matters to the rest.
 LOCKS_SHARE = 0.1
 
@@ -186,7 +182,7 @@ def _is_among_locks(wait: Wait, thread: Thread) -> bool:
     if wait.reason != "futex":
         return False
     futex_ns = sum(sleep.ns for sleep in slept_for(thread, "futex"))
-    return _known_locks_ns(thread) > LOCKS_SHARE * futex_ns
+    return known_locks_ns(thread) > LOCKS_SHARE * futex_ns
 
 
 def _say(case: Case, wait: Wait) -> Statement:
