@@ -2,7 +2,7 @@
 
 from kernel_delay.analysis.verdict import RULES
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
-from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, NEGLIGIBLE_NS, Rule
+from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, MOST_APART, NEGLIGIBLE_NS, Rule
 from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 
@@ -11,7 +11,8 @@ HEAD = f"""# Rules of the verdict
 Each sentence comes from one rule, which names the thread that lost most. `VERDICT` lines are
 findings, the worst first. `REMARK` lines show where time went, perhaps as the thread wanted it.
 [What a verdict may claim](../explanation/verdict.md) explains both. Rules on [lost
-packets](../open-vswitch/lost-packets.md) have their own page.
+packets](../open-vswitch/lost-packets.md) have their own page. If more than {MOST_APART} threads of
+one name ended, a finding is what they lost together.
 
 A rule counts from a share of the window on, and from {NEGLIGIBLE_NS // 1000} µs. In a record of
 [watch](../how-to/watch.md) the window is one iteration of an event loop. There each wait is a

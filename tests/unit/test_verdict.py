@@ -502,6 +502,37 @@ def test_who_polls_for_another_process_is_told_of_it() -> None:
         assert "wait_epoll" not in rules_found(sample(idle))
 
 
+def requests(count: int, ready: int, absent: int) -> list[Thread]:
+    """Threads that ended, one for each request."""
+    taker = CpuTaker(7, "hog", 9, ready * MS, 7)
+    return [
+        replace(
+            timed_thread(50 + number, "request", ready=ready, absent=absent),
+            exited=True,
+            cpu_taken_by=(taker,),
+        )
+        for number in range(count)
+    ]
+
+
+def test_what_many_ended_threads_lost_is_a_sum() -> None:
+    finding = found("cpu_contention", sample(*IDLE, *requests(30, 4, 490)))
+    assert finding.text.startswith(
+        "request (30 ended threads) could run but had no CPU for 120.0 ms in all, 24 % of the"
+        " window. request (50) lost the longest part of it, 4.0 ms. Meanwhile hog (7) ran for"
+    )
+    assert finding.share == 120 / 500
+    assert finding.evidence["threads"] == 30
+    # The one that lost enough by itself is among them.
+    long = replace(requests(1, 50, 440)[0], tid=9)
+    assert found("cpu_contention", sample(*IDLE, long, *requests(30, 4, 490))).tid == 9
+
+
+@pytest.mark.parametrize(("count", "absent"), [(10, 490), (200, 0)])
+def test_few_ended_threads_or_long_lives_are_no_sum(count: int, absent: int) -> None:
+    assert "cpu_contention" not in rules_found(sample(*IDLE, *requests(count, 4, absent)))
+
+
 def together(*ms: int) -> Sample:
     """Threads that each waited so long for a pipe, woken by another process."""
     return sample(

@@ -3,22 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from operator import itemgetter
 
 from msgspec import structs
 
 from kernel_delay.analysis import totals
 from kernel_delay.analysis.processes import as_one
 from kernel_delay.analysis.verdict import RULES
-from kernel_delay.analysis.verdict.formatting import largest_part, length, page_faults, share
-from kernel_delay.analysis.verdict.formatting import name as thread_name
-from kernel_delay.analysis.verdict.kernel_work import PAGE_FAULTS
-from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, Case, Judged
+from kernel_delay.analysis.verdict.formatting import length
+from kernel_delay.analysis.verdict.rule import KERNEL_SHARE, MOST_APART, Judged, sum_finding
 from kernel_delay.analysis.verdict.user_work import USER_WORK
 from kernel_delay.model import Finding, Sample, Target, Thread
-
-MOST_APART = 10
-"""Threads of a name that ended, each in its own row."""
 
 
 def with_processes_together(samples: Sequence[Sample]) -> list[Sample]:
@@ -71,33 +65,10 @@ def _delays(samples: Sequence[Sample], name: str) -> Iterator[Finding]:
         all_ns = sum(lost_ns for lost_ns, _, _ in losses)
         if not losses or all_ns < rule.least_share * window_ns:
             continue
-        worst_ns, sample, thread = max(losses, key=itemgetter(0))
-        statement = rule.say(Case(sample, thread, worst_ns, (), accused=True))
-        if statement is None or statement.is_wanted:
-            continue
-        own = thread_name(sample, thread)
-        claim, evidence = statement.claim.replace(own, name), {**statement.evidence}
-        if rule is PAGE_FAULTS:
-            counts = [each.page_faults.count for _, _, each in losses if each.page_faults]
-            claim = claim.replace(page_faults(evidence["faults"]), page_faults(sum(counts)), 1)
-            evidence["faults"] = sum(counts)
-        # Those that ran at the same time can have lost more than the window.
-        part = f", {share(all_ns, window_ns)} of the window" if all_ns <= window_ns else ""
-        most = f"{largest_part(worst_ns, all_ns)}, {length(worst_ns)}"
-        worst = f"{thread.name} ({thread.tid}) lost {most}."
-        details = (worst, *(each.replace(own, thread.name) for each in statement.details))
-        advice = (statement.advice,) if statement.advice else ()
-        yield Finding(
-            rule=rule.name,
-            who=statement.who,
-            share=min(1.0, all_ns / window_ns),
-            tid=0,
-            text=" ".join((f"{claim} for {length(all_ns)} in all{part}.", *details, *advice)),
-            evidence={**evidence, "lost_ns": all_ns, "processes": len(samples)},
-            advice=statement.advice,
-            sentence=f"{claim} for {length(all_ns)} in all.",
-            details=details,
-        )
+        found = sum_finding(rule, losses, name)
+        if found is not None:
+            evidence = {**found.evidence, "processes": len(samples)}
+            yield structs.replace(found, evidence=evidence)
 
 
 def _own_code(samples: Sequence[Sample], name: str) -> Iterator[Finding]:

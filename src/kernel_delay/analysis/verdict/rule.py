@@ -1,12 +1,22 @@
 """What a rule is: data on what to measure, from when on it counts, and what to say."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kernel_delay.analysis.verdict.formatting import also, length, percent, pmd_work
+from kernel_delay.analysis.verdict.formatting import (
+    also,
+    largest_part,
+    length,
+    name,
+    page_faults,
+    percent,
+    pmd_work,
+    share,
+)
 from kernel_delay.model import Finding, Sample, SleepReason, Thread, Who
 
 # The longest that a healthy machine takes to give a woken thread a CPU, and
@@ -19,6 +29,9 @@ KERNEL_SHARE = 0.25
 
 # Of those to whom threads lost time so many are named.
 MOST_FINDINGS = 3
+
+MOST_APART = 10
+"""Threads of a name that ended, each by itself."""
 
 # From a third of the window on, a thread that slept may not be called fine.
 ASLEEP_SHARE = 0.33
@@ -160,6 +173,12 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
         for thread in judged.of(rule)
         if (lost_ns := rule.lost_ns(sample, thread)) > 0
     ]
+    for ended in () if rule.remark else _ended_of_names(losses):
+        found = _ended_together(rule, sample, ended, least_share)
+        if found is not None:
+            yield found
+            summed = {id(thread) for _, thread in ended}
+            losses = [each for each in losses if id(each[1]) not in summed]
     hit = [(lost_ns, thread) for lost_ns, thread in losses if lost_ns >= least_ns]
     if rule.summed and not hit:
         yield from _apply_to_sum(rule, sample, losses, least_ns, accused=accused)
@@ -187,10 +206,83 @@ def apply(rule: Rule, judged: Judged, *, accused: bool = False) -> Iterator[Foun
             break
 
 
+Losses = Sequence[tuple[int, Thread]]
+
+
+def _ended_of_names(losses: Losses) -> list[Losses]:
+    """The losses of threads that ended, where many have one name, as those of a request each."""
+    of_name: dict[str, list[tuple[int, Thread]]] = {}
+    for lost_ns, thread in losses:
+        if thread.exited:
+            of_name.setdefault(thread.name, []).append((lost_ns, thread))
+    return [ended for ended in of_name.values() if len(ended) > MOST_APART]
+
+
+def _ended_together(rule: Rule, sample: Sample, ended: Losses, least_share: float) -> Found | None:
+    """What these threads lost together, if that is as much of the time that they were there.
+
+    Many at once are there for longer than the window.
+    """
+    window_ns = sample.window.duration_ns
+    there_ns = sum(window_ns - (thread.time.absent_ns if thread.time else 0) for _, thread in ended)
+    all_ns = sum(lost_ns for lost_ns, _ in ended)
+    if all_ns < max(NEGLIGIBLE_NS, least_share * max(window_ns, there_ns)):
+        return None
+    which = f"{ended[0][1].name} ({len(ended):,} ended threads)"
+    found = sum_finding(rule, [(lost_ns, sample, thread) for lost_ns, thread in ended], which)
+    if found is None:
+        return None
+    worst = max(ended, key=itemgetter(0))[1]
+    evidence = {**found.evidence, "threads": len(ended)}
+    return Found(replace(found, tid=worst.tid, evidence=evidence), frozenset())
+
+
+def sum_finding(
+    rule: Rule, losses: Sequence[tuple[int, Sample, Thread]], which: str
+) -> Finding | None:
+    """Return what ended threads lost together, with the one that lost most; None if not sure.
+
+    Args:
+        rule: The rule that finds it.
+        losses: What each lost, in which sample: at least one.
+        which: What the threads are called together.
+    """
+    worst_ns, sample, thread = max(losses, key=itemgetter(0))
+    statement = rule.say(Case(sample, thread, worst_ns, (), accused=True))
+    if statement is None or statement.is_wanted:
+        return None
+    own, window_ns = name(sample, thread), sample.window.duration_ns
+    all_ns = sum(lost_ns for lost_ns, _, _ in losses)
+    claim, evidence = statement.claim.replace(own, which), {**statement.evidence}
+    if "faults" in evidence:
+        count = sum(each.page_faults.count for _, _, each in losses if each.page_faults)
+        claim = claim.replace(page_faults(evidence["faults"]), page_faults(count), 1)
+        evidence["faults"] = count
+    # Those that ran at the same time can have lost more than the window.
+    part = f", {share(all_ns, window_ns)} of the window" if all_ns <= window_ns else ""
+    most = f"{largest_part(worst_ns, all_ns)}, {length(worst_ns)}"
+    details = (
+        f"{thread.name} ({thread.tid}) lost {most}.",
+        *(each.replace(own, thread.name) for each in statement.details),
+    )
+    advice = (statement.advice,) if statement.advice else ()
+    return Finding(
+        rule=rule.name,
+        who=statement.who,
+        share=min(1.0, all_ns / window_ns),
+        tid=0,
+        text=" ".join((f"{claim} for {length(all_ns)} in all{part}.", *details, *advice)),
+        evidence={**evidence, "lost_ns": all_ns},
+        advice=statement.advice,
+        sentence=f"{claim} for {length(all_ns)} in all.",
+        details=details,
+    )
+
+
 def _apply_to_sum(
     rule: Rule,
     sample: Sample,
-    losses: Sequence[tuple[int, Thread]],
+    losses: Losses,
     least_ns: float,
     *,
     accused: bool,
