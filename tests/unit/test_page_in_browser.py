@@ -91,6 +91,16 @@ def test_the_page_acquits_nobody_who_waited(open_page: Open, rule: str, said: st
     assert said in page.locator("#verdict > .all-well").inner_text()
 
 
+def test_the_page_acquits_nobody_whose_time_is_unknown(open_page: Open) -> None:
+    thread = timed_thread(5, "main", unaccounted=500)
+    known, unknown = bare_sample(timed_thread(5, "main", user=500)), bare_sample(thread)
+    said = "is not known: 100 % of the window is unaccounted for main (5)"
+    for samples, where in (((unknown,), ""), ((known, later(unknown, 10**9)), ", in sample 2")):
+        page = open_page(page_of(*samples))
+        shown = page.locator("#verdict > .all-well").inner_text()
+        assert shown == f"Whether anything kept a thread from its work {said}{where}."
+
+
 def test_threads_are_sorted_by_any_column_and_back(open_page: Open) -> None:
     page = open_page(page_of(sample_with_events(10)))
     page.locator("button[data-key=name]").click()

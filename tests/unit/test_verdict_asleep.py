@@ -9,6 +9,7 @@ from kernel_delay.model import (
     ChainPart,
     Finding,
     LockWait,
+    Lost,
     Sample,
     Sleep,
     Target,
@@ -18,6 +19,7 @@ from kernel_delay.model import (
     Waker,
 )
 from kernel_delay.reporters import text
+from kernel_delay.reporters.page.contents import page_sample
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 
 MS = 1_000_000
@@ -356,6 +358,52 @@ def test_nothing_kept_stands_above_no_sleep_without_a_remark(name: str) -> None:
     )
     busy = sample(timed_thread(5, name, user=400))
     assert first_line(busy) == "# VERDICT: nothing kept a thread from its work for long."
+
+
+def summed_up(threads: int, **parts: int) -> Thread:
+    thread = timed_thread(0, "request", **parts)
+    return replace(thread, threads=threads, exited=True)
+
+
+@pytest.mark.parametrize(
+    ("threads", "lost", "why"),
+    [
+        (
+            (timed_thread(5, "main", user=1, unaccounted=499),),
+            Lost(missed_events=500, missed_switches=500),
+            "99 % of the window is unaccounted for main (5)",
+        ),
+        (
+            (timed_thread(5, "main", user=500),),
+            Lost(dropped_records=1),
+            "records of threads, system calls or interrupts are missing",
+        ),
+        (
+            (timed_thread(5, "main", user=500), summed_up(100, user=50, ready=450)),
+            Lost(),
+            "request (100 threads that ended) was ready, held or unaccounted for 90 % of its time",
+        ),
+        (
+            (summed_up(100, user=500),),
+            Lost(),
+            "all threads ended, and those of one name are summed up",
+        ),
+    ],
+)
+def test_nothing_kept_is_not_said_without_proof(
+    threads: tuple[Thread, ...], lost: Lost, why: str
+) -> None:
+    # No rule is asked: user_work would stand below it as a remark.
+    judged = bare_sample(*threads, lost=lost, window=window(duration_ns=TIMED_WINDOW_NS))
+    unknown = f"hether anything kept a thread from its work is not known: {why}."
+    assert first_line(judged) == f"# VERDICT: w{unknown}"
+    assert page_sample(judged, 0).doubt == why
+
+
+def test_ended_threads_that_ran_speak_for_nobody_and_against_nobody() -> None:
+    judged = bare_sample(timed_thread(5, "main", user=500), summed_up(100, user=480, ready=20))
+    assert first_line(judged) == "# VERDICT: nothing kept a thread from its work for long."
+    assert page_sample(judged, 0).doubt is None
 
 
 def test_open_of_a_fifo_waits_for_its_other_end() -> None:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kernel_delay.analysis.missed import missed_sentences, say_unseen
+from kernel_delay.analysis.states import states
 from kernel_delay.analysis.timeline import whole_parts
 from kernel_delay.analysis.verdict import is_wait
 from kernel_delay.analysis.verdict.asleep import slept_long
 from kernel_delay.analysis.verdict.formatting import in_percent, length, share
 from kernel_delay.analysis.verdict.stopped_or_frozen import FROZEN
 from kernel_delay.formatting import printable
-from kernel_delay.model import EndedBy, Finding, Lost, Round, Sample
+from kernel_delay.model import EndedBy, Finding, Lost, Round, Sample, Thread
 from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
 
 Count = Callable[[Sample], int]
@@ -145,24 +146,30 @@ def _unaccounted(sample: Sample) -> Iterator[str]:
     explained = any(finding.rule == FROZEN.name for finding in sample.verdict)
     if explained or lost.missed_events or lost.dropped_records:
         return
-    found = [
-        (thread.time.unaccounted_ns, thread)
-        for thread in sample.threads
-        if thread.time is not None
-        and thread.tid
-        and thread.threads == 1
-        and thread.time.unaccounted_ns >= _UNACCOUNTED_SHARE * window_ns
-    ]
+    found = _have_gaps(sample)
     if not found:
         return
-    ns, thread = max(found, key=lambda each: each[0])
-    others = len(found) - 1
+    (ns, thread), others = found[0], len(found) - 1
     also = f"; {others:,} other thread{'s' if others > 1 else ''} alike" if others else ""
     yield (
         f"What {printable(thread.name)} ({thread.tid}) did for {length(ns)},"
         f" {share(ns, window_ns)} of the window, is not known{also}. A cgroup v1 freezer that froze"
         " and thawed it leaves such a gap."
     )
+
+
+def _have_gaps(sample: Sample) -> list[tuple[int, Thread]]:
+    """How much of a thread's time is unaccounted, where it is worth a line; the most first."""
+    least_ns = _UNACCOUNTED_SHARE * sample.window.duration_ns
+    found = [
+        (thread.time.unaccounted_ns, thread)
+        for thread in sample.threads
+        if thread.time is not None
+        and thread.tid
+        and thread.threads == 1
+        and thread.time.unaccounted_ns >= least_ns
+    ]
+    return sorted(found, key=lambda each: -each[0])
 
 
 def _made(table: tuple[Remark, ...], sample: Sample) -> Iterator[str]:
@@ -249,8 +256,46 @@ def verdict(sample: Sample, layout: Layout) -> Iterator[str]:
         yield from _finding(kind, finding, role, layout)
 
 
+def doubt(sample: Sample) -> str | None:
+    """Why it is not known whether a thread was kept from its work; None: nothing speaks against it.
+
+    It stands at the end of a sentence.
+    """
+    for ns, thread in _have_gaps(sample):
+        part = share(ns, sample.window.duration_ns)
+        return f"{part} of the window is unaccounted for {printable(thread.name)} ({thread.tid})"
+    if sample.lost.dropped_records:
+        return "records of threads, system calls or interrupts are missing"
+    timed = [thread for thread in sample.threads if thread.time is not None]
+    for thread in (each for each in timed if not each.tid):
+        there_ns, lost_ns = _time_of_ended(thread)
+        # Of very short threads the sum is little, too.
+        if lost_ns >= _UNACCOUNTED_SHARE * max(there_ns, sample.window.duration_ns):
+            many = f" ({thread.threads:,} threads that ended)" if thread.threads > 1 else ""
+            return (
+                f"{printable(thread.name)}{many} was ready, held or unaccounted"
+                f" for {share(lost_ns, there_ns)} of its time"
+            )
+    if timed and all(thread.threads > 1 for thread in timed):
+        return "all threads ended, and those of one name are summed up"
+    return None
+
+
+def _time_of_ended(thread: Thread) -> tuple[int, int]:
+    """How long those that ended were there, and for how much of that they may have been delayed."""
+    if thread.time is None:
+        return 0, 0
+    part = states(thread.time)
+    lost = ("ready", "stopped", "throttled", "frozen", "unaccounted")
+    return sum(part.values()) - part["absent"], sum(part[state] for state in lost)
+
+
 def _acquittal(sample: Sample, layout: Layout) -> Iterator[str]:
     """That nothing was found; a thread that slept for long may not be called fine."""
+    if unknown := doubt(sample):
+        text = f"VERDICT: whether anything kept a thread from its work is not known: {unknown}."
+        yield from layout.comment(text, "remark")
+        return
     slept = slept_long(sample)
     if not slept:
         text = "VERDICT: nothing kept a thread from its work for long."

@@ -20,7 +20,7 @@ from kernel_delay.reporters.page.rows import PageTable
 from kernel_delay.reporters.page.slices import PageTimeline, Timeline
 from kernel_delay.reporters.page.threads import PageThread, page_thread
 from kernel_delay.reporters.processes import together
-from kernel_delay.reporters.remarks import remarks
+from kernel_delay.reporters.remarks import doubt, remarks
 
 DETAIL_BYTES = 32 << 20
 """For the threads of single samples; later samples have totals and accounts alone."""
@@ -52,10 +52,11 @@ class PageFinding(Struct, frozen=True):
 class PageSample(Struct, frozen=True):
     """A window. `since_ns` is its start, from the first's; `time_ns` the sum over its threads.
 
-    `slept_long`: a thread slept for a third of it. `remarks` say what the reader must know of how
-    it went. `coverage` are the tables of what the process counted itself. `threads` is None where
-    there was no more room for them, and then the sample has no details; and for the only sample,
-    whose threads and tables are the totals.
+    `doubt` is why nothing can be said for it, None if nothing is doubtful. `slept_long`: a thread
+    slept for a third of it. `remarks` say what the reader must know of how it went. `coverage` are
+    the tables of what the process counted itself. `threads` is None where there was no more room
+    for them, and then the sample has no details; and for the only sample, whose threads and tables
+    are the totals.
     """
 
     start_time: str
@@ -63,6 +64,7 @@ class PageSample(Struct, frozen=True):
     duration_ns: int
     ended: str
     judged: bool
+    doubt: str | None
     slept_long: bool
     remarks: tuple[str, ...]
     time_ns: tuple[int, ...]
@@ -264,6 +266,7 @@ def page_sample(sample: Sample, first_ns: int) -> PageSample:
         duration_ns=window.duration_ns,
         ended=window.ended_by,
         judged=any(thread.time for thread in sample.threads),
+        doubt=doubt(sample),
         slept_long=bool(slept_long(sample)),
         remarks=_said(remarks(sample)),
         time_ns=_sums(thread.time_ns for thread in threads),

@@ -85,6 +85,7 @@ export function verdict(data, select) {
   else if (!judged) said = "Not judged: there is no account of the time (--no-accounting).";
   else if (!accused && findings.some(({ finding }) => finding.waits))
     said = "Whether anything kept a thread from its work is not known: see the waits below.";
+  else if (!accused && data.samples.some((sample) => sample.doubt)) said = notKnown(data.samples);
   else if (!accused && data.samples.some((sample) => sample.slept_long))
     said = "No cause of a delay was found. A thread slept for a third of a window, or longer.";
   else if (!accused) said = "Nothing kept a thread from its work for long.";
@@ -96,6 +97,13 @@ export function verdict(data, select) {
     list(findings, data, select),
     losses(data),
   );
+}
+
+// Why nobody can be acquitted, by the first sample of which that is so.
+function notKnown(samples) {
+  const place = samples.findIndex((sample) => sample.doubt);
+  const where = samples.length > 1 ? `, in sample ${count(place + 1)}` : "";
+  return `Whether anything kept a thread from its work is not known: ${samples[place].doubt}${where}.`;
 }
 
 // The first finding is shown whole, the others by their first sentence, those after FEW if asked for:
