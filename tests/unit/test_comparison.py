@@ -15,15 +15,19 @@ from kernel_delay.analysis.conditions import parse_condition
 from kernel_delay.analysis.figures import MOST_BLOCKS, Block, Figures, Key, class_of
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.spread import critical, percentile_of, rate, ratio, within
+from kernel_delay.analysis.states import STATES
 from kernel_delay.cli import main
 from kernel_delay.errors import UsageError
 from kernel_delay.model import Intervals, Sample, SyscallStats
-from tests.recordings import record_samples
+from kernel_delay.reporters.comparison import remarks
+from kernel_delay.reporters.comparison_sides import Side
+from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, bare_thread, timed_thread, window
 
 RUNS = 20
 SAMPLES = 10
+SIDE = Side("a.kdr", HEADER, SAMPLES, SAMPLES * TIMED_WINDOW_NS)
 
 
 @pytest.mark.parametrize(
@@ -494,3 +498,34 @@ def test_threads_that_are_on_one_side_alone_are_reported(tmp_path: Path, run: Ru
     _, out, _ = run(recorded("a.kdr", "old1"), recorded("b.kdr", "new1"))
     assert "# Only before: old*." in out
     assert "# Only after: new*." in out
+
+
+def without_accounts(sample: Sample) -> Sample:
+    threads = tuple(structs.replace(thread, time=None) for thread in sample.threads)
+    return structs.replace(sample, threads=threads)
+
+
+def test_times_that_one_side_did_not_measure_are_not_compared() -> None:
+    samples = [sample(random.Random(n), 10_000, 20, 0.1) for n in range(SAMPLES)]
+    known, unknown = Figures(), Figures()
+    for each in samples:
+        known.add(each)
+        unknown.add(without_accounts(each))
+    comparison = compare(unknown, known)
+    names = {change.name for change in comparison.changes}
+    assert names >= {"write.mean", "ready.rate"}
+    assert not names & set(STATES)
+    assert comparison.unmeasured == {"accounts": "before", "page_faults": "before"}
+    said = "Where the time went was not measured before: it is not compared."
+    assert [line for line in remarks(SIDE, SIDE, comparison) if "before" in line] == [said]
+    assert compare(known, known).unmeasured == compare(unknown, unknown).unmeasured == {}
+
+
+def test_page_faults_that_one_side_did_not_see_are_named() -> None:
+    seen, unseen = Figures(), Figures()
+    for n in range(SAMPLES):
+        each = sample(random.Random(n), 10_000, 20, 0.1)
+        seen.add(each)
+        unseen.add(structs.replace(each, unseen=("page_faults",)))
+    said = "Page faults were not seen after: their time is in user there."
+    assert said in remarks(SIDE, SIDE, compare(seen, unseen))

@@ -28,8 +28,11 @@ from kernel_delay.model import (
     SyscallStats,
     ThreadTime,
     TriggerHit,
+    Unseen,
 )
 from kernel_delay.recording.directory import RecordingDirectory
+from kernel_delay.reporters.comparison import remarks
+from kernel_delay.reporters.comparison_sides import Side
 from tests.recordings import header, record_samples
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, window
 
@@ -416,3 +419,30 @@ def test_of_how_many_processes_they_are(tmp_path: Path, run: Run) -> None:
     _, out, _ = run(tmp_path / "both", tmp_path / "suppressed")
     assert "ovs-vswitchd (27090) and 1 more, the first on compute-1" in out
     assert "; 5 more have no record" in out
+
+
+def test_calls_that_one_side_did_not_count_are_not_compared() -> None:
+    """Without `--calls` polls alone are counted: of other calls 0 is not known."""
+    counted = [round_of(user=40, blocked=60 + n) for n in range(ROUNDS)]
+    poll = SyscallStats(7, "poll", 1, MS, MS, (), 0, 0, MS, 0)
+
+    def with_poll(sample: Sample, unseen: tuple[Unseen, ...] = ()) -> Sample:
+        thread, calls = sample.threads[0], sample.threads[0].syscalls
+        if unseen:
+            calls = tuple(structs.replace(call, count=0) for call in calls)
+        faults = None if unseen else PageFaults(40, 15 * MS, 0)
+        thread = structs.replace(thread, syscalls=(*calls, poll), page_faults=faults)
+        return structs.replace(sample, threads=(thread,), unseen=unseen)
+
+    before = [with_poll(sample, ("calls",)) for sample in counted]
+    comparison = compared(before, list(map(with_poll, counted)))
+    names = set(changes_of(comparison))
+    assert names >= {"poll.count", "poll.round", "blocked/pipe.round", "user.round", "round.mean"}
+    assert not [name for name in names if name.startswith(("write.", "faults."))]
+    assert comparison.unmeasured == {"calls": "before", "page_faults": "before"}
+    said = "System calls other than polls were not counted before: they are not compared."
+    side = Side("a", header("watch"), ROUNDS, MS)
+    assert [line for line in remarks(side, side, comparison) if "before" in line] == [said]
+    alike = compared(before, before)
+    assert "write.round" in changes_of(alike)
+    assert not alike.unmeasured

@@ -8,12 +8,21 @@ the same load differ by a little more than chance; and only of what the threads'
 a call of 200 ns takes 300 the next time, as caches have it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Protocol, get_args
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from kernel_delay.analysis.figures import LEAST_COUNT, ROOT, Figure, Figures, Key, Unit
+from kernel_delay.analysis.figures import (
+    LEAST_COUNT,
+    ROOT,
+    Figure,
+    Figures,
+    Key,
+    Unit,
+    Unmeasured,
+)
 from kernel_delay.analysis.spread import Estimate, difference, quotient
 
 MISTAKES = 0.05
@@ -72,6 +81,8 @@ class Comparison(Struct, frozen=True):
 
     Of `rounds` that is how many rounds of each class: `few` are the classes of which these are too
     few, so that nothing is claimed of their changes; `enough` of each side were not.
+
+    `unmeasured` is what the one side did not measure, and which side that is.
     """
 
     before_samples: int
@@ -81,6 +92,25 @@ class Comparison(Struct, frozen=True):
     of: Literal["windows", "rounds"] = "windows"
     few: tuple[str, ...] = ()
     enough: int = LEAST_SAMPLES
+    unmeasured: Mapping[Unmeasured, Literal["before", "after"]] = field(default_factory=dict)
+
+
+class Measured(Protocol):
+    """What is known of a side: how many samples it has, and how many of them lack something."""
+
+    samples: int
+    unmeasured: Counter[Unmeasured]
+
+
+def one_sided(before: Measured, after: Measured) -> dict[Unmeasured, Literal["before", "after"]]:
+    """What one side lacks, or lacks in more of its samples: nothing can be said of a change."""
+    found: dict[Unmeasured, Literal["before", "after"]] = {}
+    for what in get_args(Unmeasured):
+        one = before.unmeasured[what] * after.samples
+        other = after.unmeasured[what] * before.samples
+        if one != other:
+            found[what] = "before" if one > other else "after"
+    return found
 
 
 def compare(before: Figures, after: Figures) -> Comparison:
@@ -89,7 +119,9 @@ def compare(before: Figures, after: Figures) -> Comparison:
         name: (before.threads().get(name, 0), after.threads().get(name, 0))
         for name in sorted({*before.threads(), *after.threads()})
     }
-    comparison = Comparison(before.samples, after.samples, threads)
+    comparison = Comparison(
+        before.samples, after.samples, threads, unmeasured=one_sided(before, after)
+    )
     if min(before.samples, after.samples) < LEAST_SAMPLES:
         return comparison
     pairs = _pairs(before.figures(), after.figures(), threads)
@@ -124,6 +156,9 @@ def _pairs(
         known = one or other
         assert known is not None
         if known.unit == "ns" and not (one and other):
+            continue
+        if known.unit == "share" and not key.name.startswith(ROOT) and not (one and other):
+            # An account has all states: one side has none of these threads.
             continue
         counts = [side.count or 0 for side in (one, other) if side is not None]
         if known.unit == "per_s" and max(counts) < LEAST_COUNT:

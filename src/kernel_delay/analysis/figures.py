@@ -13,8 +13,8 @@ A class is all threads whose names differ in numbers alone: `handler12` and `han
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
@@ -82,6 +82,9 @@ HOLDS = ("throttled", "stopped", "frozen")
 """What holds a thread. Who waits for a root that nothing holds may be waiting for work."""
 
 Unit = Literal["share", "ns", "per_s", "count"]
+
+Unmeasured = Literal["accounts", "calls", "page_faults"]
+"""What a sample may lack: where the time went, calls other than polls, page faults."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -165,6 +168,17 @@ class Block:
             self.lengths[key].add(lengths)
 
 
+def unmeasured(sample: Sample) -> Iterator[Unmeasured]:
+    """What a sample lacks: there 0 does not mean that there was none."""
+    without_accounts = not any(thread.time for thread in sample.threads)
+    if sample.threads and without_accounts:
+        yield "accounts"
+    if "calls" in sample.unseen:
+        yield "calls"
+    if without_accounts or {"calls", "page_faults"} & {*sample.unseen}:
+        yield "page_faults"
+
+
 class Figures:
     """Takes Samples one by one; knows their figures at any time."""
 
@@ -172,12 +186,14 @@ class Figures:
         """Start before the first sample."""
         self.samples = 0
         self.window_ns = 0
+        self.unmeasured: Counter[Unmeasured] = Counter()
         self._blocks = Blocks(Block)
         self._threads: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
         """Count a sample."""
         self._blocks.following().add(sample)
+        self.unmeasured.update(unmeasured(sample))
         self.samples += 1
         self.window_ns += sample.window.duration_ns
         for thread in sample.threads:

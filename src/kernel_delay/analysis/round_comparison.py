@@ -14,10 +14,11 @@ from kernel_delay.analysis.comparison import (
     MISTAKES,
     Comparison,
     change_of,
+    one_sided,
     unknown_change,
 )
 from kernel_delay.analysis.figures import Figure, Key
-from kernel_delay.analysis.round_figures import LENGTH, RoundFigures
+from kernel_delay.analysis.round_figures import LENGTH, RoundFigures, needs
 from kernel_delay.analysis.spread import separable
 
 
@@ -36,7 +37,14 @@ def compare_rounds(before: RoundFigures, after: RoundFigures) -> Comparison:
     ]
     changes.sort(key=lambda change: (-change.matters, change.name != LENGTH))
     return Comparison(
-        before.samples, after.samples, rounds, tuple(changes), "rounds", few, _enough(chance)
+        before.samples,
+        after.samples,
+        rounds,
+        tuple(changes),
+        "rounds",
+        few,
+        _enough(chance),
+        one_sided(before, after),
     )
 
 
@@ -45,8 +53,11 @@ def _pairs(
 ) -> dict[Key, tuple[Figure, Figure]]:
     """The figures of the classes that are on both sides, but for what is of next to no time."""
     found = {}
+    left_out = one_sided(before, after)
     for threads in (name for name, counts in rounds.items() if all(counts)):
         for name in sorted(before.names(threads) | after.names(threads)):
+            if needs(name) in left_out:
+                continue
             one, other = before.figure(threads, name), after.figure(threads, name)
             if one is None or other is None:
                 continue

@@ -19,10 +19,18 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kernel_delay.analysis.figures import LEAST_COUNT, Blocks, Figure, class_of
+from kernel_delay.analysis.figures import (
+    LEAST_COUNT,
+    Blocks,
+    Figure,
+    Unmeasured,
+    class_of,
+    unmeasured,
+)
 from kernel_delay.analysis.rounds import cause_name
 from kernel_delay.analysis.spread import proportion, ratio
 from kernel_delay.analysis.states import STATES, states
+from kernel_delay.host.kernel_names import POLLS
 from kernel_delay.model import Sample, SyscallStats, Thread
 
 LENGTH = "round.mean"
@@ -66,10 +74,12 @@ class RoundFigures:
         """Start before the first round."""
         self.samples = 0
         self.window_ns = 0
+        self.unmeasured: Counter[Unmeasured] = Counter()
         self._classes: dict[str, Blocks[RoundBlock]] = {}
 
     def add(self, sample: Sample) -> None:
         """Count a round."""
+        self.unmeasured.update(unmeasured(sample))
         self.samples += 1
         self.window_ns += sample.window.duration_ns
         threads = class_of(sample.threads[0].name)
@@ -107,6 +117,15 @@ class RoundFigures:
         if what in ("count", "mean"):
             return _of_count(blocks, part, what)
         return _share(blocks, name)
+
+
+def needs(name: str) -> Unmeasured | None:
+    """What a round must have measured for a figure; None: it always has the figure."""
+    part, _, what = name.rpartition(".")
+    is_always = name == LENGTH or "/" in part or part in STATES or part in POLLS
+    if what not in ("round", "count", "mean") or is_always:
+        return None
+    return "page_faults" if part == "faults" else "calls"
 
 
 class _Part(Struct, frozen=True):

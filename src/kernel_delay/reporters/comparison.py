@@ -79,6 +79,7 @@ def remarks(before: Side, after: Side, comparison: Comparison) -> Iterator[str]:
     """What must be known of all figures, as lines."""
     yield from _judged(comparison)
     yield from threshold_remarks(before, after)
+    yield from _unmeasured(comparison)
     yield from _one_sided(comparison)
 
 
@@ -110,6 +111,21 @@ def _counted(comparison: Comparison) -> Iterator[str]:
     if unclear:
         samples = "rounds" if comparison.of == "rounds" else "samples"
         yield f"{unclear} vary too much to claim a change. Take more {samples}."
+
+
+def _unmeasured(comparison: Comparison) -> Iterator[str]:
+    """What was measured on one side alone."""
+    found = comparison.unmeasured
+    if side := found.get("accounts"):
+        yield f"Where the time went was not measured {side}: it is not compared."
+    if side := found.get("calls"):
+        yield f"System calls other than polls were not counted {side}: they are not compared."
+    # Page faults go with the others.
+    if (side := found.get("page_faults")) and side not in (
+        found.get("accounts"),
+        found.get("calls"),
+    ):
+        yield f"Page faults were not seen {side}: their time is in user there."
 
 
 def _one_sided(comparison: Comparison) -> Iterator[str]:
