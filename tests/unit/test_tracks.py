@@ -198,6 +198,14 @@ def test_slices_of_other_threads_are_counted_as_lost(built: tuple[Any, Any]) -> 
     assert store.lost == [2, 2, 0, 0]
 
 
+def test_thread_that_begins_behind_the_window_lost_nothing(built: tuple[Any, Any]) -> None:
+    store = Store(built)
+    store.add(Reported(records.STATE_NOT_ALIVE, 0, STOP + 50), thread=900)
+    store.add(Reported(records.STATE_BLOCKED, 0, START), thread=901)
+    store.shown(Reported(records.STATE_RUNNING, START, STOP), IN_PROGRAM)
+    assert store.lost == [0, 0, 0, 0]
+
+
 def test_slice_across_the_end_is_in_both_windows(built: tuple[Any, Any]) -> None:
     store = Store(built)
     store.add(Reported(records.STATE_BLOCKED, START, STOP + 500))

@@ -337,14 +337,23 @@ static bool show_thread(struct track_maker *shown, struct track_maker *tracks,
 	       merge(shown, tracks);
 }
 
-/* Of threads that are not asked for there is nothing to show. */
+/* A thread that starts after the window is reported as not alive until then. */
+static bool is_shown(const struct timeline_slice *reported, const struct span *window)
+{
+	return reported->kind != STATE_NOT_ALIVE && reported->kind != SLICE_PROGRAM &&
+	       reported->since_ns < window->stop_ns && reported->until_ns > window->start_ns;
+}
+
+/* Of threads that are not asked for there is nothing to show: what they did there is lost. */
 static uint64_t pass_over(const struct timeline_slice *reported, uint64_t count, uint32_t thread,
-			  struct taken_timeline *taken)
+			  const struct span *window, struct taken_timeline *taken)
 {
 	uint64_t passed = 0;
 
-	while (passed < count && reported[passed].thread < thread)
-		taken->lost[class_of(reported[passed++].kind)]++;
+	for (; passed < count && reported[passed].thread < thread; passed++) {
+		if (is_shown(&reported[passed], window))
+			taken->lost[class_of(reported[passed].kind)]++;
+	}
 	return passed;
 }
 
@@ -370,14 +379,15 @@ bool show_slices(struct kept_slices *kept, uint64_t start_ns, uint64_t stop_ns,
 		const struct timeline_slice *reported;
 		uint64_t of_thread;
 
-		at += pass_over(kept->slices + at, kept->count - at, threads[i].thread, taken);
+		at += pass_over(kept->slices + at, kept->count - at, threads[i].thread, &window,
+				taken);
 		reported = kept->slices + at;
 		of_thread = slices_of(reported, kept->count - at, threads[i].thread);
 		done = show_thread(&shown, tracks, reported, of_thread, &threads[i], i, lost_modes,
 				   &window);
 		at += of_thread;
 	}
-	pass_over(kept->slices + at, kept->count - at, -1, taken);
+	pass_over(kept->slices + at, kept->count - at, -1, &window, taken);
 	for (int track = 0; track < TRACKS; track++)
 		free(tracks[track].slices);
 	taken->slices = shown.slices;
