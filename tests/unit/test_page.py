@@ -264,6 +264,13 @@ def test_what_was_lost_is_reported_for_all_samples_together() -> None:
     assert any(text.startswith("4 kernel events were missed") for text in page["remarks"])
 
 
+def test_what_the_timeline_had_no_room_for_is_reported() -> None:
+    page = data(replace(WITH_TIMELINE, lost=Lost(timeline_states=3)))
+    said = [text for text in page["remarks"] if "timeline" in text]
+    assert len(said) == 1
+    assert said[0].startswith("the timeline had no room for 3 states: its slices do not add up")
+
+
 def test_samples_without_room_keep_their_account_and_totals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -191,19 +191,22 @@ def _who(sample: Sample) -> str:
 
 
 def timeline_remarks(sample: Sample) -> Iterator[str]:
-    """The remarks; none without a timeline. One on what is missing begins with WARNING.
+    """The remarks; one on what is missing begins with WARNING.
 
-    Of threads that were summed up, of all processes, there is none.
+    Without the timeline, which the page has elsewhere, only that one. Of threads that were summed
+    up, of all processes, there is none.
     """
-    if sample.timeline is None or not sample.target.pid:
+    if not sample.target.pid:
         return
     if sample.round is not None:
-        yield from _round_remarks(sample, sample.round)
+        if sample.timeline is not None:
+            yield from _round_remarks(sample, sample.round)
         return
-    yield (
-        f"The timeline has {len(sample.timeline):,} slices of time, thread by thread: --json prints"
-        " them, and of a recording (-o) `report --perfetto` and --html draw them."
-    )
+    if sample.timeline is not None:
+        yield (
+            f"The timeline has {len(sample.timeline):,} slices of time, thread by thread: --json"
+            " prints them, and of a recording (-o) `report --perfetto` and --html draw them."
+        )
     lost = sample.lost
     parts = (
         (lost.timeline_interrupts, "interrupts"),
