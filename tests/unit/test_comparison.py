@@ -529,3 +529,23 @@ def test_page_faults_that_one_side_did_not_see_are_named() -> None:
         unseen.add(structs.replace(each, unseen=("page_faults",)))
     said = "Page faults were not seen after: their time is in user there."
     assert said in remarks(SIDE, SIDE, compare(seen, unseen))
+
+
+def test_a_thread_for_each_request_is_no_minor_matter() -> None:
+    """In each window 100 threads were there for a hundredth of it each, in a call throughout."""
+
+    def requests(each_ns: int, first_tid: int) -> Figures:
+        figures = Figures()
+        for number in range(SAMPLES):
+            threads = []
+            for tid in range(100):
+                thread = timed_thread(first_tid + 100 * number + tid, "request", absent=495)
+                call = SyscallStats(230, "write", 1, each_ns, each_ns, (0,) * 21 + (1,))
+                threads.append(structs.replace(thread, syscalls=(call,)))
+            figures.add(bare_sample(*threads, window=window(duration_ns=TIMED_WINDOW_NS)))
+        return figures
+
+    comparison = compare(requests(2_500_000, 1), requests(5_000_000, 10_000))
+    change = next(each for each in comparison.changes if each.name == "write.mean")
+    assert change.kind == "more"
+    assert change.matters == pytest.approx(0.5)

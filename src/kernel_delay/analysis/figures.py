@@ -235,7 +235,7 @@ class Figures:
         assert mean is not None
         count = sum(counts)
         idle = key.name in POLLS
-        threads = max(1, len(self._threads[key.threads]))
+        threads = self._at_a_time(key.threads)
         per_ns = often.value / NS_PER_S / threads
         each = Key(key.threads, f"{key.name}.rate")
         found = {each: Figure("per_s", often, mean.value / NS_PER_S / threads, idle, count)}
@@ -253,6 +253,16 @@ class Figures:
                 "ns", p99, per_ns / 100, idle, count
             )
         return found
+
+    def _at_a_time(self, threads: str) -> float:
+        """How many threads of a class there were at any time; without accounts all that were seen.
+
+        A server may start one for each request.
+        """
+        there_ns = sum(block.present_ns[threads] for block in self._blocks.all)
+        if not there_ns:
+            return max(1, len(self._threads[threads]))
+        return there_ns / max(1, sum(block.window_ns for block in self._blocks.all))
 
 
 NAMES_REMEMBERED = 4096
