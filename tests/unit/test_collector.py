@@ -119,6 +119,16 @@ def test_what_never_fits_is_read_twice_and_no_more(recorded: Recorded) -> None:
     assert recorded.readings == 3
 
 
+def test_thread_made_after_the_window_is_not_in_it(recorded: Recorded) -> None:
+    epoch = recorded.open_window(START_NS, STOP_NS)
+    for identity, made_ns in ((1, STOP_NS - 1), (2, STOP_NS)):
+        state = recorded.state(identity, identity, b"%d" % made_ns)
+        # There was no room for the record of what it did in the next window.
+        state.made_ns, state.now.epoch = made_ns, epoch + 1
+    threads = collected(recorded, Collector(recorded))
+    assert [name for name, thread in threads.items() if thread.time] == [str(STOP_NS - 1)]
+
+
 def test_a_program_that_is_held_up_is_waited_for(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,7 @@ int dump_thread_states(struct bpf_iter__task *ctx)
 	dumped->policy = task->policy;
 	dumped->static_prio = task->static_prio;
 	dumped->rt_priority = task->rt_priority;
+	dumped->made_ns = task->start_time;
 	note_task_times(&dumped->times, thread, task, rq);
 	/* Last, as the verifier follows each way from here on. */
 	dumped->uprobes = uprobes_of(task);

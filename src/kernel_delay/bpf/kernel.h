@@ -180,6 +180,7 @@ struct task_struct {
 	__u64 stime;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
+	__u64 start_time;
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	struct thread_struct thread;

@@ -219,6 +219,7 @@ struct dumped_thread {
 	__u32 policy; /* as in struct task_struct, as the next two */
 	__u32 static_prio;
 	__u32 rt_priority;
+	__u64 made_ns; /* when it was made */
 	struct task_times times;
 	struct thread_state now;
 	struct slice

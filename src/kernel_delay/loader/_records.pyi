@@ -98,6 +98,7 @@ class DumpedThread(Struct[DumpedThreadPointer]):
     policy: int
     static_prio: int
     rt_priority: int
+    made_ns: int
     times: TaskTimes
     now: ThreadState
     running: Slice

@@ -210,8 +210,11 @@ def thread_accounts(snapshot: ThreadSnapshot, known: Container[int] = ()) -> lis
 def _is_later(dumped: DumpedThread, epoch: int, stop_ns: int) -> bool:
     """Return whether the thread, of which the epoch has no record, came after its window.
 
-    See is_later() in bpf/thread_record.h.
+    See is_later() in bpf/thread_record.h. If a newer record had no room, only the time at which
+    the thread was made shows that.
     """
+    if dumped.made_ns >= stop_ns:
+        return True
     return dumped.epoch < epoch and dumped.thread_state.mode_since_ns >= stop_ns
 
 

@@ -97,13 +97,15 @@ NO_EPOCH = (1 << 64) - 1
 class DumpedThread(Struct, frozen=True, gc=False):
     """What a thread is called, and its state since its newest event, of `epoch`.
 
-    `state_changes` grows with each change of its state, and is odd while one is made.
+    `state_changes` grows with each change of its state, and is odd while one is made. `made_ns` is
+    when the thread was made.
     """
 
     name: ThreadName
     epoch: int
     waits: OpenWaits
     state_changes: int
+    made_ns: int
 
     @property
     def thread_state(self) -> ThreadState:
@@ -148,7 +150,11 @@ _DUMPED_BYTES = ffi.sizeof("struct dumped_thread")
 def _dumped_thread(dumped: "DumpedThreadRecord") -> tuple[int, DumpedThread]:
     state = dumped.now
     thread = DumpedThread(
-        name_of(dumped), epoch_of(state), _dumped_waits(dumped), state.state_changes
+        name_of(dumped),
+        epoch_of(state),
+        _dumped_waits(dumped),
+        state.state_changes,
+        dumped.made_ns,
     )
     return dumped.identity, thread
 
