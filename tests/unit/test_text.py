@@ -22,6 +22,7 @@ from kernel_delay.model import (
     SyscallStats,
     Target,
     Thread,
+    ThreadTime,
     TriggerHit,
     Untraced,
 )
@@ -537,3 +538,22 @@ def test_many_ended_threads_of_a_name_are_a_row_of_the_summary() -> None:
     assert together.split()[3:7] == ["19.6", "0.0", "0.0", "9.8"]
     each = text.render_summary(sample, Layout(all_threads=True))
     assert len([line for line in each.splitlines() if line.endswith("|")]) == 53
+
+
+@pytest.mark.parametrize(
+    ("threads", "cells"),
+    [
+        (1, "   0.0   0.0   0.0  40.0  60.0   0.0"),
+        (30, "   0.0   0.0   0.0  1200  1800   0.0"),
+        (4096, "   0.0   0.0   0.0 163840 245760   0.0"),
+    ],
+)
+def test_shares_of_many_threads_stay_apart(threads: int, cells: str) -> None:
+    thread = timed_thread(7, "request", ready=200)
+    assert thread.time is not None
+    of_all = ThreadTime(*(threads * ns for ns in structs.astuple(thread.time)))
+    thread = structs.replace(thread, time=of_all, threads=threads, tid=0, exited=True)
+    report = text.render_summary(
+        bare_sample(thread, window=window(duration_ns=TIMED_WINDOW_NS)), Layout(all_threads=True)
+    )
+    assert f"{cells} |" in report

@@ -80,7 +80,13 @@ def shares(parts: Mapping[str, int], window_ns: int) -> str:
     """The cells below HEADINGS, in percent of so much time."""
     held_ns = parts["S"] + parts["T"] + parts["F"]
     shown = (parts["U"], parts["K"], parts["I"], parts["R"], parts["B"], held_ns)
-    return "".join([f"{100 * ns / window_ns:6.1f}" for ns in shown])
+    return "".join([f" {_percent(100 * ns / window_ns):>5}" for ns in shown])
+
+
+def _percent(percent: float) -> str:
+    """A cell's number; of many threads it can be so much that there is no room for a tenth."""
+    text = f"{percent:.1f}"
+    return text if len(text) <= len("100.0") else f"{percent:.0f}"
 
 
 def _name(thread: Thread) -> str:
