@@ -42,7 +42,9 @@ def test_no_name_forges_a_line(name: str, old: str) -> None:
     [
         (Lost(events=7), "# WARNING: no room for 7 events in the buffer"),
         (Lost(shorter_events=8), "# WARNING: the longest events are here; 8 shorter ones"),
+        (Lost(shorter_events=1), "# WARNING: the longest events are here; 1 shorter one is not"),
         (Lost(stacks=9), "# WARNING: no room for the stacks of 9 events."),
+        (Lost(stacks=1), "# WARNING: no room for the stacks of 1 event."),
         (
             Lost(truncated_stacks=6, cut_stacks=6),
             "# WARNING: the user stacks of 6 events are not whole: the copies ended before",

@@ -287,9 +287,33 @@ def test_sentences_of_missed_events_have_thirty_words(lost: Lost) -> None:
             bare_sample(IDLE, window=window("interrupt", 1_234_567)),
             "# Interrupted: the window ended after",
         ),
-        (bare_sample(IDLE, window=window("exit")), "# Process 27090 (ovs-vswitchd) exited:"),
+        (
+            bare_sample(IDLE, window=window("exit")),
+            "# Process 27090 (ovs-vswitchd) exited: the window ended after 499.7 ms.",
+        ),
+        (
+            bare_sample(window=window("exit")),
+            "# Process 27090 (ovs-vswitchd) had exited before the window began.",
+        ),
         (bare_sample(), "# No thread began or ended anything"),
         (bare_sample(IDLE, lost=Lost(dropped_records=7)), "# WARNING: no room for 7 records"),
+        (
+            bare_sample(IDLE, lost=Lost(dropped_records=1)),
+            "# WARNING: no room for 1 record of threads, system calls or interrupts: it is",
+        ),
+        (
+            bare_sample(IDLE, lost=Lost(missed_triggers=1)),
+            "# WARNING: 1 hit of the start trigger was missed:",
+        ),
+        (
+            bare_sample(IDLE, lost=Lost(missed_triggers=1200)),
+            "# WARNING: 1,200 hits of the start trigger were missed:",
+        ),
+        (bare_sample(IDLE, lost=Lost(upcalls=1)), "# WARNING: no room to count 1 upcall: it is"),
+        (
+            bare_sample(IDLE, lost=Lost(timeline_modes=1)),
+            "# WARNING: the timeline had no room for 1 call or page fault: ",
+        ),
         (bare_sample(IDLE, lost=Lost(missed_events=1)), "# WARNING: 1 kernel event was missed"),
         (bare_sample(IDLE, lost=Lost(missed_events=8)), "# WARNING: 8 kernel events were missed"),
         (
@@ -356,7 +380,7 @@ def is_unaccounted(thread: Thread) -> bool:
 def expected_remarks(sample: Sample) -> int:
     """How many lines of remarks, the blank one before them included."""
     remarks = [
-        not sample.threads,
+        not sample.threads and sample.window.ended_by != "exit",
         sample.window.ended_by in ("interrupt", "exit", "timeout"),
         sample.lost.missed_triggers > 0,
         sample.lost.dropped_records > 0,

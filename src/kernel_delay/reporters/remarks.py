@@ -1,5 +1,6 @@
 """What a report says in sentences: the verdict, and remarks on what was not measured."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -16,9 +17,14 @@ from kernel_delay.reporters.layout import IN_A_PIPE, Layout, Role
 
 Count = Callable[[Sample], int]
 
+_PAIR = re.compile(r"\[([^|\]]+)\|([^]]+)\]")
+
 
 class Remark(NamedTuple):
-    """Made of a Sample if `number_of` finds any; `text` gets the number as `n`."""
+    """Made of a Sample if `number_of` finds any; `text` gets the number as `n`.
+
+    Of a pair in brackets, as in [call|calls], the first is of one, and the second of several.
+    """
 
     number_of: Count
     text: str
@@ -42,20 +48,29 @@ def _are_summed_up(sample: Sample) -> int:
 
 HOW_IT_WENT = (
     Remark(
-        lambda sample: not sample.threads,
+        lambda sample: not sample.threads and sample.window.ended_by != "exit",
         "No thread began or ended anything: all slept, or ran, throughout.",
     ),
     Remark(_ended_by("interrupt"), "Interrupted: the window ended after {duration}."),
-    Remark(_ended_by("exit"), "{process} exited: the window ended after {duration}."),
+    Remark(
+        lambda sample: bool(sample.threads) and sample.window.ended_by == "exit",
+        "{process} exited: the window ended after {duration}.",
+    ),
+    Remark(
+        # One that ends within a window has a thread in it that runs.
+        lambda sample: not sample.threads and sample.window.ended_by == "exit",
+        "{process} had exited before the window began.",
+    ),
     Remark(
         _without_entry,
-        "{n:,} system calls had no entry: a seccomp filter or a tracer denied them, or it"
-        ' was missed. How long they took is not known; what of it was on a CPU is in "user".',
+        "{n:,} system [call|calls] had no entry: a seccomp filter or a tracer denied [it|them],"
+        " or the entry was missed. How long [it|they] took is not known; what of it was on a CPU"
+        ' is in "user".',
     ),
     Remark(
         _lost(lambda lost: lost.dropped_records),
-        "WARNING: no room for {n} records of threads, system calls"
-        " or interrupts: they are missing.",
+        "WARNING: no room for {n:,} [record|records] of threads, system calls"
+        " or interrupts: [it is|they are] missing.",
     ),
     Remark(
         _are_summed_up,
@@ -68,7 +83,7 @@ HOW_IT_WENT = (
     ),
     Remark(
         _lost(lambda lost: lost.missed_triggers),
-        "WARNING: {n} hits of the start trigger were missed:"
+        "WARNING: {n:,} [hit|hits] of the start trigger [was|were] missed:"
         " the windows before were not reported fast enough.",
     ),
 )
@@ -76,31 +91,31 @@ HOW_IT_WENT = (
 EVENTS_AND_STACKS = (
     Remark(
         _lost(lambda lost: lost.events),
-        "WARNING: no room for {n} events in the buffer: they are missing"
+        "WARNING: no room for {n:,} [event|events] in the buffer: [it is|they are] missing"
         " (but not in the tables). A larger --buffer-page-count or a DURATION_NS helps.",
     ),
     Remark(
         _lost(lambda lost: lost.shorter_events),
-        "WARNING: the longest events are here; {n} shorter ones are not (--max-events).",
+        "WARNING: the longest events are here; {n:,} shorter [one is|ones are] not (--max-events).",
     ),
     Remark(
         _lost(lambda lost: lost.stacks),
-        "WARNING: no room for the stacks of {n} events. A larger"
+        "WARNING: no room for the stacks of {n:,} [event|events]. A larger"
         " --buffer-page-count or --stack-trace-size, or a DURATION_NS, helps.",
     ),
     Remark(
         _lost(lambda lost: lost.cut_stacks),
-        "WARNING: the user stacks of {n} events are not whole: the copies"
+        "WARNING: the user stacks of {n:,} [event|events] are not whole: the copies"
         " ended before. A larger --stack-bytes, of 1048576 at most, helps.",
     ),
     Remark(
         _lost(lambda lost: max(0, lost.truncated_stacks - lost.cut_stacks)),
-        "WARNING: the user stacks of {n} events are not"
+        "WARNING: the user stacks of {n:,} [event|events] are not"
         " whole: parts of them could not be read, or are more than 1 MiB away.",
     ),
     Remark(
         _lost(lambda lost: lost.failed_unwinds),
-        "WARNING: the user stacks of {n} events are not whole: there is code"
+        "WARNING: the user stacks of {n:,} [event|events] are not whole: there is code"
         " on them that says nothing of its caller.",
     ),
 )
@@ -108,11 +123,11 @@ EVENTS_AND_STACKS = (
 COUNTS = (
     Remark(
         _lost(lambda lost: lost.upcalls),
-        "WARNING: no room to count {n} upcalls: they are missing.",
+        "WARNING: no room to count {n:,} [upcall|upcalls]: [it is|they are] missing.",
     ),
     Remark(
         _lost(lambda lost: lost.clamped_lengths),
-        "WARNING: {n} {intervals} counted as 0 ns long: the clocks of"
+        "WARNING: {n:,} [interval was|intervals were] counted as 0 ns long: the clocks of"
         " two CPUs differ by more than that.",
     ),
 )
@@ -175,11 +190,10 @@ def _have_gaps(sample: Sample) -> list[tuple[int, Thread]]:
 def _made(table: tuple[Remark, ...], sample: Sample) -> Iterator[str]:
     for number_of, text in table:
         if number := number_of(sample):
+            # Before there are names in it.
+            text = _PAIR.sub(r"\1" if number == 1 else r"\2", text)
             yield text.format(
-                n=number,
-                duration=f"{sample.window.duration_ns:,} ns",
-                process=_who(sample),
-                intervals="interval was" if number == 1 else "intervals were",
+                n=number, duration=length(sample.window.duration_ns), process=_who(sample)
             )
 
 
@@ -209,11 +223,11 @@ def timeline_remarks(sample: Sample) -> Iterator[str]:
         )
     lost = sample.lost
     parts = (
-        (lost.timeline_interrupts, "interrupts"),
-        (lost.timeline_states, "states"),
-        (lost.timeline_modes, "calls and page faults"),
+        (lost.timeline_interrupts, "interrupt", "interrupts"),
+        (lost.timeline_states, "state", "states"),
+        (lost.timeline_modes, "call or page fault", "calls and page faults"),
     )
-    missing = [f"{count:,} {what}" for count, what in parts if count]
+    missing = [f"{n:,} {one if n == 1 else several}" for n, one, several in parts if n]
     if missing:
         yield (
             f"WARNING: the timeline had no room for {', '.join(missing)}: its slices do not add up"
