@@ -16,10 +16,14 @@ from kernel_delay.capture.rounds.threads import (
     lost_between,
     others_between,
 )
+from kernel_delay.capture.rounds.timelines import RoundTimelines
+from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import Lost, OtherThread, ThreadRounds
+from tests.unit.windows import new_control
 
 SLOTS = 8
+SLICES = 64
 SLOT = int(lib.ROUND_SLOTS)
 
 
@@ -192,3 +196,42 @@ def test_ended_threads_are_summed_by_name_in_bounded_room() -> None:
     assert sums["job-7"] == ThreadRounds(0, "job-7", (0, 1, 0), 7)
     named = MOST_NAMES - 1
     assert sums[OTHER_NAMES] == ThreadRounds(0, OTHER_NAMES, (0, count - named, 0), count - 1)
+
+
+class TimelinePrograms:
+    """Programs with room for two timelines; the second one has a slice of thread 7."""
+
+    def __init__(self) -> None:
+        types: Any = ffi
+        self.control = new_control()
+        self.freed_slots = bytearray(2 * ffi.sizeof("uint64_t"))
+        self.rounds = bytearray(2 * ffi.sizeof("struct round_timeline"))
+        self.slices = bytearray(2 * SLICES * ffi.sizeof("struct timeline_slice"))
+        own = ffi.from_buffer("struct round_timeline[]", self.rounds)[1]
+        own.number, own.thread, own.reported = 3, 7, 1
+        first = types.from_buffer("struct timeline_slice[]", self.slices)[SLICES]
+        first.kind, first.thread = lib.STATE_BLOCKED, 7
+        first.since_ns, first.until_ns = 100, 200
+
+    def freed_slots_of(self, ring: int) -> tuple[int, int]:
+        return 0, 2
+
+    def round_timeline_memory(self) -> tuple[bytearray, bytearray, int]:
+        return self.rounds, self.slices, SLICES
+
+    def round_timelines(self) -> int:
+        return 2
+
+    def sleep_stacks(self) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(("number", "kinds"), [(3, ["blocked", "running"]), (1, []), (0, [])])
+def test_a_timeline_of_another_thread_is_not_shown(number: int, kinds: list[str]) -> None:
+    programs: Any = TimelinePrograms()
+    types: Any = ffi
+    notice = types.new("struct round_notice *")
+    notice.timeline, notice.identity = number, 7
+    notice.start_ns, notice.stop_ns, notice.running_since_ns = 100, 300, 200
+    shown = RoundTimelines(programs).of_round(notice, ThreadRecords.none())
+    assert [each.kind for each in shown.slices] == kinds

@@ -54,6 +54,9 @@ class RoundTimelines:
             return NO_ROOM
         slot = notice.timeline % self._count
         own = self._rounds[slot]
+        if own.number != notice.timeline:
+            # The slot is another thread's by now: its slices are not of this round.
+            return NO_ROOM
         kept = ffi.new("struct kept_round *")
         kept.slices = ffi.addressof(self._slices, slot * self._room * SLICE_WORDS)
         kept.room = self._room
