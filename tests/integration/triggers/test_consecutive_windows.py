@@ -60,7 +60,8 @@ def test_hits_without_room_are_counted_and_reported(start_rounds: StartTarget) -
     taken, missed, report = unread_windows(start_rounds(0))
     assert missed > 0
     assert taken + missed == TOO_MANY
-    assert f"WARNING: {missed} hits of the start trigger were missed" in report
+    hits = "hit of the start trigger was" if missed == 1 else "hits of the start trigger were"
+    assert f"WARNING: {missed:,} {hits} missed" in report
 
 
 @pytest.mark.long
