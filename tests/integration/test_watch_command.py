@@ -324,20 +324,16 @@ def test_open_vswitch_has_the_lines_that_are_looked_for(ovs_binaries: Binaries) 
 
 
 def test_with_little_memory_it_goes_on_without_stacks(tmp_path: Path) -> None:
-    workload = Workload([compile_workload("long_work"), 1])
+    # A poll may be missed.
+    workload = Workload([compile_workload("long_work"), 20])
     try:
         with watch_of(
             workload.pid, tmp_path / "recordings", "--memory-limit", "1", "--threshold", "0.005"
         ) as watching:
             wait_until(lambda: "without stacks" in watching.said(), "what it gives up")
             wait_until(lambda: "nothing more to do without" in watching.said(), "that this is all")
-
-            def is_recorded() -> bool:
-                workload.ask()
-                return bool(watching.recordings())
-
-            # One of its polls may be missed.
-            wait_until(is_recorded, "a recording", every_s=0.2)
+            workload.send()
+            wait_until(lambda: bool(watching.recordings()), "a recording")
             watching.end()
     finally:
         workload.kill()

@@ -211,6 +211,7 @@ class Options(Struct[OptionsPointer]):
     totals: int
     children: int
     freezer: int
+    guests: int
     round_timelines: int
     polls_only: int
     chains: int

@@ -23,14 +23,13 @@ def _say_stopped(case: Case) -> Statement:
     if around is not None and tracer is not None and around.tracer_stopped:
         return _of_tracer(claim, tracer, has_left=around.tracer_left)
     traced = () if tracer is None else (f"Meanwhile {tracer[0]} ({tracer[1]}) traced it.",)
+    resumes = resume(case.sample.target.pid, is_sent=stopper is not None)
     if stopper is not None:
         is_sure = stopper.alone and tracer is None
-        advice = resume(case.sample.target.pid, is_sent=True)
-        return _of_signal(claim, traced, stopper, is_sure, advice)
+        return _of_signal(claim, traced, stopper, is_sure, resumes)
     if tracer is None:
         unknown = "A signal (as SIGSTOP or SIGTTIN) stopped it, or a tracer that was not seen."
-        advice = resume(case.sample.target.pid, is_sent=False)
-        return Statement(claim, "person", details=(unknown,), advice=advice)
+        return Statement(claim, "person", details=(unknown,), advice=resumes)
     evidence = {"tracer_pid": tracer[1]}
     if not stops_as_traced(case.thread):
         either = f"{tracer[0]} stopped it, or a signal did (as SIGSTOP)."
