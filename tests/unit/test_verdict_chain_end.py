@@ -101,7 +101,7 @@ def test_other_or_short_stops_are_not_said(held: HeldProcess) -> None:
     ("gap", "said"),
     [
         ("interrupt", "a timer, a device or a packet woke postgres (60)."),
-        ("circle", "The chain is a circle: postgres (60) waited for a thread of it."),
+        ("circle", "The chain is a circle: postgres (60) waited for a thread that waited for it."),
         ("hops", "there are too many hops"),
         ("not_followed", "postgres (60) was not measured at that time."),
     ],
@@ -138,7 +138,7 @@ def test_process_of_several_threads_is_named_without_a_call() -> None:
     assert found.sentence == (
         "the main thread client (27090) waited for server (50) in poll for 500.0 ms."
     )
-    assert "The root is not known: the process server (50) has several threads." in found.details
+    assert "The root is not known: any thread of server (50) may have been waited for." in found.details
     assert found.advice == "To see what it does: kernel-delay -p 50 --chains"
 
 
@@ -149,7 +149,7 @@ def test_only_thread_that_ran_is_named_beside_its_process() -> None:
         "the main thread client (27090) waited for server (50) in poll for 500.0 ms."
     )
     assert found.details[:2] == (
-        "The root is not known: the process server (50) has several threads.",
+        "The root is not known: any thread of server (50) may have been waited for.",
         "Only worker (51) of these ran, or wanted a CPU, for long.",
     )
     assert found.advice == "To see what it does: kernel-delay where -p 50"

@@ -115,8 +115,8 @@ def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
         ),
         (
             {"peer_held_back": 50},
-            "The kernel held back 50 bytes that server (4240) sent (Nagle). That lasts until it"
-            " acknowledges",
+            "The kernel held back 50 bytes that server (4240) sent (Nagle). That lasts until the"
+            " process that waits acknowledges",
         ),
     ],
 )

@@ -56,8 +56,8 @@ MOST_ROOTS = 3
 _REASONS: dict[ChainGap, str] = {
     "lasts": "nobody woke {who}, and no single process is known at its other end",
     "interrupt": "a timer, a device or a packet woke {who}",
-    "threads": "the process {who} has several threads",
-    "ran": "the process {who} has several threads",
+    "threads": "any thread of {who} may have been waited for",
+    "ran": "any thread of {who} may have been waited for",
     "hops": "there are too many hops",
     "not_followed": "{who} was not measured at that time",
     "serves": "{who} served others meanwhile",
@@ -183,7 +183,7 @@ def _end(parts: Sequence[ChainPart], end: ChainThread, *, is_bounded: bool) -> I
             yield f"{head} {share(ns, ns_of.total())} of that time {because(each)}."
             head = "For"
     elif gap == "circle":
-        yield f"The chain is a circle: {who} waited for a thread of it."
+        yield f"The chain is a circle: {who} waited for a thread that waited for it."
     else:
         yield f"The root is not known: {because(gap)}."
         if gap == "ran" and end.tid:

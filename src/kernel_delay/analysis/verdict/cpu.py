@@ -192,8 +192,8 @@ def _shares(sample: Sample, thread: Thread, taker: CpuTaker) -> str | None:
     if weights and weights.weight < weights.other_weight:
         return (
             f"The CPU weight of {weights.path or 'the process'} is {weights.weight}, that of"
-            f" {weights.other_path or taker.comm} {weights.other_weight}. Raise it: cpu.weight, or"
-            " cpu.shares of cgroup v1."
+            f" {weights.other_path or taker.comm} {weights.other_weight}. Raise the first:"
+            " cpu.weight, or cpu.shares of cgroup v1."
         )
     nice = thread.scheduling.nice if thread.scheduling else 0
     if nice <= taker.nice or taker.kernel_thread:

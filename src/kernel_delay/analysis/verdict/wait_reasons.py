@@ -222,7 +222,8 @@ class MainFile(Struct, frozen=True):
         """What the kernel held back at the end, as sentences."""
         if self.held_back:
             other = self._other_end(sample) or "the other end"
-            sender, receiver = ("it", other) if self.file.held_back else (other, "it")
+            to_it = other, "the process that waits"
+            sender, receiver = ("it", other) if self.file.held_back else to_it
             yield f"The kernel held back {self.held_back:,} bytes that {sender} sent (Nagle)."
             yield f"That lasts until {receiver} acknowledges earlier ones, which can take 40 ms."
 
