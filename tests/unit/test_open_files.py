@@ -1,6 +1,7 @@
 """What descriptors are of and who has the other ends: of pipes and sockets that the test opens."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -285,6 +286,27 @@ def test_who_listens_at_an_address_is_known(host: str) -> None:
         sockets = InetSockets(PROC / str(PID))
         assert sockets.listener(f"127.0.0.1:{port}") == inode
         assert sockets.listener(f"10.0.0.1:{port}") == (inode if host == "0.0.0.0" else 0)
+
+
+def test_socket_that_connects_has_who_listens_without_room() -> None:
+    with ExitStack() as closing:
+        listener = closing.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+
+        def connects() -> SleepFile | None:
+            client = closing.enter_context(socket.socket())
+            client.setblocking(False)
+            with suppress(BlockingIOError):
+                client.connect(address)
+            ready = select.select([], [client], [], 0.1)[1]
+            return None if ready else file_of(slept(client.fileno(), "socket_connect", "connect"))
+
+        file = next(filter(None, (connects() for _ in range(10))))
+    assert file.peer_address == "{}:{}".format(*address)
+    assert [peer.pid for peer in file.peers] == [PID]
+    assert file.is_client
 
 
 def test_udp_socket_has_its_connected_peer() -> None:

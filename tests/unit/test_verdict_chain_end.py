@@ -138,7 +138,10 @@ def test_process_of_several_threads_is_named_without_a_call() -> None:
     assert found.sentence == (
         "the main thread client (27090) waited for server (50) in poll for 500.0 ms."
     )
-    assert "The root is not known: any thread of server (50) may have been waited for." in found.details
+    assert (
+        "The root is not known: any thread of server (50) may have been waited for."
+        in found.details
+    )
     assert found.advice == "To see what it does: kernel-delay -p 50 --chains"
 
 

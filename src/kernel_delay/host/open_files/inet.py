@@ -11,8 +11,9 @@ from kernel_delay.host.proc_text import read_lines
 # Of a table: some 25,000 sockets.
 MOST_BYTES = 4 << 20
 
-# TCP_ESTABLISHED, TCP_CLOSE_WAIT and TCP_LISTEN, include/net/tcp_states.h.
+# TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_SYN_SENT and TCP_LISTEN, include/net/tcp_states.h.
 IS_OPEN = (0x01, 0x08)
+CONNECTS = 0x02
 LISTENS = 0x0A
 
 # How an IPv4 address begins that a socket of IPv6 has: RFC 4291, 2.5.5.2, as the tables print it.
@@ -94,6 +95,10 @@ class InetSockets:
         peer = self.peer(own)
         if peer is None and not is_stream:
             peer = next((each for each in sockets if _receives(each, own)), None)
+        if peer is None and own.state == CONNECTS and is_stream:
+            # The one that listens has no room for it, or has not answered yet.
+            there = own._replace(local=own.remote)
+            peer = next((each for each in sockets if _accepts(each, there)), None)
         is_client = is_stream and _is_client(own, known.listening, is_here=peer is not None)
         if peer is not None and not peer.inode and is_stream and peer.state in IS_OPEN:
             # It waits for accept(2).
