@@ -295,6 +295,9 @@ def test_unknown_place_of_a_sleep_is_named() -> None:
     finding = found("wait_unknown", sample(main))
     assert finding.remark
     assert "slept in ioctl, most in the kernel's new_wait, for 400.0 ms" in finding.text
+    others = (replace(slept, stack=(f"wait_{at}",), ns=150 * MS) for at in "abc")
+    several = found("wait_unknown", sample(replace(main, sleeps=(*others,)))).text
+    assert "slept in ioctl, longest in the kernel's wait_a, for 450.0 ms" in several
     # What was not looked at says nothing.
     unseen = replace(main, sleeps=(replace(slept, stack=()),))
     assert rules_found(sample(unseen)) == ["asleep"]

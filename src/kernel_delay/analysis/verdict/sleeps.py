@@ -1,5 +1,6 @@
 """Rules on where a thread slept: what nobody wants to wait for, and what may be idleness."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -353,9 +354,13 @@ def _is_mostly_in(slept: list[Sleep], name: str) -> bool:
 def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | None) -> str:
     calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
     where = f" in {', '.join(calls[:3])}" if calls and calls != [wait.reason] else ""
-    stack = next((sleep.stack for sleep in slept if sleep.stack), ())
-    if wait.reason == "unknown" and stack:
-        return f"slept{where}, most in the kernel's {stack[0]},"
+    functions: Counter[str] = Counter()
+    for sleep in slept:
+        functions.update({sleep.stack[0]: sleep.ns} if sleep.stack else {})
+    if wait.reason == "unknown" and functions:
+        function, ns = functions.most_common(1)[0]
+        most = "most" if 2 * ns >= sum(sleep.ns for sleep in slept) else "longest"
+        return f"slept{where}, {most} in the kernel's {function},"
     if wait.reason == "socket_receive" and calls and set(calls).issubset(ACCEPTS):
         return f"waited for somebody to connect to it{where}"
     if slept and all(map(_opens_fifo, slept)):
@@ -375,7 +380,6 @@ _IN_QUEUES = {
     "mq_timedsend": "room in a POSIX message queue",
 }
 """By the call, what the kernel's functions alone do not show."""
-
 
 _OPEN_FIFO = "kernel-delay where shows its path, while it waits."
 _CHAINS = "Option --chains shows what the server did meanwhile, or whom it waited for itself."
