@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parquet",
         dest="folder",
-        type=arguments.folder,
+        type=arguments.path,
         required=True,
         metavar="DIR",
         help="write Parquet files below DIR, by table, day and node. An older copy of the"

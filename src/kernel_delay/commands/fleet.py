@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folders",
         nargs="+",
-        type=arguments.folder,
+        type=arguments.path,
         metavar="DIR",
         help="a folder that `kernel-delay export --parquet` wrote",
     )

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folders",
         nargs="+",
-        type=arguments.folder,
+        type=arguments.path,
         metavar="DIR",
         help="a folder with recordings or exports: nothing outside of these is read",
     )

@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         dest="folder",
-        type=arguments.folder,
+        type=arguments.path,
         metavar="DIR",
         help="write a recording of each long round into DIR, for `kernel-delay report`",
     )

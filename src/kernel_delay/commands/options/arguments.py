@@ -52,8 +52,8 @@ CAPTURED_MIN, CAPTURED_MAX = 64, 2048
 WHOLE_KEY = 640
 
 
-def folder(text: str) -> Path:
-    """A folder's path. Nothing, as of a variable that is not set, would be the current one."""
+def path(text: str) -> Path:
+    """A path. Nothing, as of a variable that is not set, would be the current folder."""
     if not text:
         raise ArgumentTypeError("must not be empty")
     return Path(text)

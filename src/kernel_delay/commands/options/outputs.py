@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from kernel_delay.commands.options import arguments
 from kernel_delay.errors import KernelDelayError, OutputError, UsageError, naming
 from kernel_delay.host.private_file import STDOUT_NAMES, PrivateFile, remove
 from kernel_delay.host.safe_folders import who_may_replace
@@ -56,22 +57,14 @@ def add_quiet(
 
 def text_file(text: str) -> str:
     """A file for what is text, which the standard output takes too."""
-    _refuse_empty(text)
-    return STDOUT if text in STDOUT_NAMES else text
+    return STDOUT if text in STDOUT_NAMES else os.fspath(arguments.path(text))
 
 
 def own_file(text: str) -> Path:
     """A file for what is no text; ArgumentTypeError for stdout."""
     if text in STDOUT_NAMES:
         raise argparse.ArgumentTypeError("must be a file: stdout has the report")
-    _refuse_empty(text)
-    return Path(text)
-
-
-def _refuse_empty(text: str) -> None:
-    """Nothing, as of a variable that is not set, would be the current folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("must not be empty")
+    return arguments.path(text)
 
 
 def add_folded(parser: argparse._ActionsContainer) -> argparse.Action:
