@@ -219,7 +219,7 @@ static __always_inline void leave_hard_irq(struct task_struct *task)
 	use_round(&timestamp, thread);
 	since_ns = thread->hard_irq_since_ns;
 	thread->hard_irq_since_ns = 0;
-	check_guest(thread, &timestamp, since_ns);
+	check_guest(thread, &timestamp, since_ns ? since_ns : timestamp.now_ns);
 	add_hard_irq_total(thread, since_ns, &timestamp);
 	length_ns = since_ns ? clip(&timestamp, since_ns) : 0;
 	if (!length_ns)
