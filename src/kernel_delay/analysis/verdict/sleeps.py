@@ -355,8 +355,8 @@ def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | Non
     calls = sorted({sleep.syscall for sleep in slept if sleep.syscall})
     where = f" in {', '.join(calls[:3])}" if calls and calls != [wait.reason] else ""
     functions: Counter[str] = Counter()
-    for sleep in slept:
-        functions.update({sleep.stack[0]: sleep.ns} if sleep.stack else {})
+    for sleep in (each for each in slept if each.stack):
+        functions[sleep.stack[0]] += sleep.ns
     if wait.reason == "unknown" and functions:
         function, ns = functions.most_common(1)[0]
         most = "most" if 2 * ns >= sum(sleep.ns for sleep in slept) else "longest"

@@ -95,14 +95,11 @@ class InetSockets:
         peer = self.peer(own)
         if peer is None and not is_stream:
             peer = next((each for each in sockets if _receives(each, own)), None)
-        if peer is None and own.state == CONNECTS and is_stream:
-            # The one that listens has no room for it, or has not answered yet.
-            there = own._replace(local=own.remote)
-            peer = next((each for each in sockets if _accepts(each, there)), None)
-        is_client = is_stream and _is_client(own, known.listening, is_here=peer is not None)
-        if peer is not None and not peer.inode and is_stream and peer.state in IS_OPEN:
-            # It waits for accept(2).
-            peer = next((each for each in sockets if _accepts(each, peer)), None)
+        is_here = peer is not None
+        if is_stream and _is_to_be_accepted(own, peer):
+            peer = next((each for each in sockets if _accepts(each, own.remote)), None)
+            is_here = is_here or peer is not None
+        is_client = is_stream and _is_client(own, known.listening, is_here=is_here)
         return Ends(
             text_of(own.local),
             text_of(own.remote),
@@ -177,9 +174,16 @@ def _is_anywhere(each: InetSocket) -> bool:
     return not each.local[0].strip("0")
 
 
-def _accepts(each: InetSocket, waiting: InetSocket) -> bool:
-    """Whether a socket listens for that connection: at its address, or at any."""
-    host, port = waiting.local
+def _is_to_be_accepted(own: InetSocket, peer: InetSocket | None) -> bool:
+    """Whether its connection waits for accept(2), or for room among those that do."""
+    if peer is None:
+        return own.state == CONNECTS
+    return not peer.inode and peer.state in IS_OPEN
+
+
+def _accepts(each: InetSocket, address: Address) -> bool:
+    """Whether a socket listens for connections to that address: there, or at any."""
+    host, port = address
     is_there = each.local[0] == host or _is_anywhere(each)
     return each.state == LISTENS and each.local[1] == port and is_there
 
