@@ -190,6 +190,16 @@ def burn(process: "subprocess.Popen[str]", seconds: float) -> None:
     assert process.stdout.readline() == "done\n"
 
 
+def use_up(quota: Cgroup, process: "subprocess.Popen[str]") -> None:
+    """Have a process burn on, and wait until it has used up the quota of its longest period."""
+    quota.limit(period_us=MAX_PERIOD_US)
+    assert process.stdin is not None
+    ran_before_ns = ran_ns(process.pid)
+    process.stdin.write("600\n")
+    process.stdin.flush()
+    wait_until(lambda: ran_ns(process.pid) - ran_before_ns >= QUOTA_US * 1000)
+
+
 def time_of(sample: Sample) -> ThreadTime:
     (thread,) = sample.threads
     assert thread.time is not None
@@ -338,12 +348,7 @@ def test_thread_throttled_before_the_window_stays_throttled(
     burner = start_burner(quota, closing)
     burn(burner, QUOTA_US / 1e6)
     # Most of the time it is throttled, and so it is when the programs come.
-    quota.limit(period_us=MAX_PERIOD_US)
-    assert burner.stdin is not None
-    ran_before_ns = ran_ns(burner.pid)
-    burner.stdin.write("600\n")
-    burner.stdin.flush()
-    wait_until(lambda: ran_ns(burner.pid) - ran_before_ns >= QUOTA_US * 1000)
+    use_up(quota, burner)
     sample = measured(burner.pid, lambda: time.sleep(0.2), timeline=True)
     check_timeline(sample)
     found = time_of(sample)
@@ -353,12 +358,7 @@ def test_thread_throttled_before_the_window_stays_throttled(
 def test_real_time_thread_has_no_cpu_beside_a_used_quota(quota: Cgroup, closing: ExitStack) -> None:
     """Its group counts as throttled before 6.18, and only the fair class is held back by that."""
     fair, thread, taker = (start_burner(quota, closing) for _ in range(3))
-    quota.limit(period_us=MAX_PERIOD_US)
-    assert fair.stdin is not None
-    ran_before_ns = ran_ns(fair.pid)
-    fair.stdin.write("600\n")
-    fair.stdin.flush()
-    wait_until(lambda: ran_ns(fair.pid) - ran_before_ns >= QUOTA_US * 1000)
+    use_up(quota, fair)
     # With CONFIG_RT_GROUP_SCHED a group has no real-time threads until it has time for them.
     real_time = quota.folder / "cpu.rt_runtime_us"
     if real_time.exists():
