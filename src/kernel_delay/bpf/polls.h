@@ -50,6 +50,46 @@ static __always_inline void charge_until_now(struct thread *thread,
 	thread->syscall = NO_SYSCALL;
 }
 
+/*
+ * @thread, which is the next on a CPU, left its last one in a call, if that is its mode. Returns
+ * whether a round begins. Not static, as take_record().
+ */
+__noinline bool leave_seen_call(struct thread *thread, struct thread_record *record,
+				const struct timestamp *timestamp)
+{
+	__u8 flags;
+
+	if (!options.polls_only || !thread || !timestamp)
+		return false;
+	leave_call(thread, record, timestamp);
+	flags = syscall_flags(thread->syscall);
+	thread->syscall = NO_SYSCALL;
+	if (!leaves_poll(thread, flags))
+		return false;
+	begin_round(thread, timestamp, false);
+	thread->poll_return_ns = timestamp->now_ns;
+	return true;
+}
+
+/*
+ * @thread, the current one, runs, and was seen to wait in its poll last: the switch that its round
+ * began with was missed. It begins as the thread got its CPU. Not static, as take_record().
+ */
+__noinline int begin_unseen_round(struct thread *thread, __u64 now_ns)
+{
+	struct timestamp timestamp = {};
+
+	if (!options.polls_only || !thread || !thread->polls)
+		return 0;
+	timestamp.now_ns = arrival_ns(thread, now_ns);
+	see_round(&timestamp, thread);
+	check_run(thread, &timestamp);
+	/* Nothing of this is in the round before, which is over. */
+	if (leave_seen_call(thread, NULL, &timestamp))
+		note_own_times(&thread->round_times, thread);
+	return 0;
+}
+
 /* The round of @thread, which was not off its CPU in a call, ends: nobody asks for its record. */
 static __always_inline bool ends_short_round(const struct thread *thread,
 					     const struct timestamp *timestamp)
@@ -66,8 +106,6 @@ __noinline int pass_poll(struct thread *thread, __u8 flags)
 
 	if (!options.polls_only || !thread)
 		return 0;
-	/* A sample that comes meanwhile charges nothing. */
-	*(volatile __u8 *)&thread->is_in_hook = 1;
 	timestamp.now_ns = round_end_ns(thread);
 	see_round(&timestamp, thread);
 	if (ends_short_round(thread, &timestamp)) {
@@ -82,7 +120,6 @@ __noinline int pass_poll(struct thread *thread, __u8 flags)
 	end_round(thread, &timestamp, ROUND_IS_LONG, options.round_ns);
 	begin_own_round(thread, &timestamp, false);
 	thread->poll_return_ns = timestamp.now_ns;
-	*(volatile __u8 *)&thread->is_in_hook = 0;
 	return 0;
 }
 
@@ -94,8 +131,14 @@ static __always_inline void hook_poll(struct task_struct *task, struct pt_regs *
 	if (!(flags & (SYSCALL_IS_POLL | SYSCALL_MAY_POLL)))
 		return;
 	thread = find_thread(task);
-	if (thread && has_rounds_by_poll(thread) && is_poll(thread, flags, regs))
-		pass_poll(thread, flags);
+	if (!thread || !has_rounds_by_poll(thread) || !is_poll(thread, flags, regs))
+		return;
+	/* A sample that comes meanwhile charges nothing. */
+	*(volatile __u8 *)&thread->is_in_hook = 1;
+	if (thread->mode == MODE_SYSCALL)
+		begin_unseen_round(thread, bpf_ktime_get_ns());
+	pass_poll(thread, flags);
+	*(volatile __u8 *)&thread->is_in_hook = 0;
 }
 
 /* Where the kernel takes no program at its functions. */
@@ -281,27 +324,6 @@ __noinline int see_call(struct thread *thread, struct timestamp *timestamp, bool
 	if (flags & SYSCALL_IS_FUTEX)
 		note_lock(thread, syscall, lock_of(syscall, regs));
 	return 0;
-}
-
-/*
- * @thread, which is the next on a CPU, left its last one in a call, if that is its mode. Returns
- * whether a round begins. Not static, as take_record().
- */
-__noinline bool leave_seen_call(struct thread *thread, struct thread_record *record,
-				const struct timestamp *timestamp)
-{
-	__u8 flags;
-
-	if (!options.polls_only || !thread || !timestamp)
-		return false;
-	leave_call(thread, record, timestamp);
-	flags = syscall_flags(thread->syscall);
-	thread->syscall = NO_SYSCALL;
-	if (!leaves_poll(thread, flags))
-		return false;
-	begin_round(thread, timestamp, false);
-	thread->poll_return_ns = timestamp->now_ns;
-	return true;
 }
 
 /* A sample is of so much of a run at most: the time between two, and half of it. */

@@ -31,6 +31,32 @@ static __always_inline bool is_waiting(enum scheduler_state state)
 }
 
 /*
+ * Does @task, which sleeps, sleep since a freezer has it do so? cgroup v1's:
+ * kernel/freezer.c:__refrigerator(). v2's: kernel/signal.c:do_freezer_trap(). 5.14 to 6.18.
+ */
+static __always_inline bool is_frozen(struct task_struct *task, unsigned int task_state)
+{
+	return is_frozen_by_v1(task, task_state) || is_frozen_by_v2(task);
+}
+
+/* What @task, which has left its CPU, does from then on; kernel/sched/core.c:__schedule(), 5.14 to
+ * 6.18.
+ */
+static __always_inline enum scheduler_state state_of(struct task_struct *task, bool preempt)
+{
+	unsigned int task_state = task->__state;
+
+	/* One that was about to sleep when a signal came is TASK_RUNNING again. */
+	if (preempt || task_state == TASK_RUNNING)
+		return is_throttled(task) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
+	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
+		return STATE_STOPPED;
+	if (task_state & TASK_DEAD)
+		return STATE_NOT_ALIVE;
+	return is_frozen(task, task_state) ? STATE_FROZEN : STATE_BLOCKED;
+}
+
+/*
  * From its charge on until it is made, a change of state is reported to be under
  * way: what is read then of the charges and of the state does not fit together.
  */
@@ -199,6 +225,27 @@ __noinline __u64 charge_state(struct thread *thread, struct thread_record *recor
 			      const struct timestamp *timestamp)
 {
 	return thread && timestamp ? charge_off_cpu(thread, record, timestamp) : 0;
+}
+
+static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
+					     const struct timestamp *timestamp)
+{
+	if (has_timeline())
+		report_state(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
+	add_state_total(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
+	if (options.accounting && record)
+		record->account.not_alive_ns += clip(timestamp, thread->since_ns);
+}
+
+/* @thread, which is new, is in clone(2) from now on. Not static, as take_record(). */
+__noinline int begin_life(struct thread *thread, struct thread_record *record,
+			  const struct timestamp *timestamp)
+{
+	if (!thread || !timestamp)
+		return 0;
+	charge_not_alive(thread, record, timestamp);
+	thread->mode_since_ns = timestamp->now_ns;
+	return 0;
 }
 
 #endif

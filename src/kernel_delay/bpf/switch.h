@@ -13,27 +13,6 @@
 #include "syscall.h"
 #include "unseen.h"
 
-static __always_inline void charge_not_alive(struct thread *thread, struct thread_record *record,
-					     const struct timestamp *timestamp)
-{
-	if (has_timeline())
-		report_state(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
-	add_state_total(thread, STATE_NOT_ALIVE, thread->since_ns, timestamp);
-	if (options.accounting && record)
-		record->account.not_alive_ns += clip(timestamp, thread->since_ns);
-}
-
-/* @thread, which is new, is in clone(2) from now on. Not static, as take_record(). */
-__noinline int begin_life(struct thread *thread, struct thread_record *record,
-			  const struct timestamp *timestamp)
-{
-	if (!thread || !timestamp)
-		return 0;
-	charge_not_alive(thread, record, timestamp);
-	thread->mode_since_ns = timestamp->now_ns;
-	return 0;
-}
-
 /*
  * @thread leaves its CPU for the last time, still in whatever it does. Not static, as
  * take_record().
@@ -55,33 +34,7 @@ __noinline int end_thread(struct thread *thread, struct thread_record *record,
 	return 0;
 }
 
-/*
- * Does @task, which sleeps, sleep since a freezer has it do so? cgroup v1's:
- * kernel/freezer.c:__refrigerator(). v2's: kernel/signal.c:do_freezer_trap(). 5.14 to 6.18.
- */
-static __always_inline bool is_frozen(struct task_struct *task, unsigned int task_state)
-{
-	return is_frozen_by_v1(task, task_state) || is_frozen_by_v2(task);
-}
-
-/* What @task, which has left its CPU, does from then on; kernel/sched/core.c:__schedule(), 5.14 to
- * 6.18.
- */
-static __always_inline enum scheduler_state state_of(struct task_struct *task, bool preempt)
-{
-	unsigned int task_state = task->__state;
-
-	/* One that was about to sleep when a signal came is TASK_RUNNING again. */
-	if (preempt || task_state == TASK_RUNNING)
-		return is_throttled(task) ? STATE_THROTTLED : STATE_READY_PREEMPTED;
-	if (task_state & (__TASK_STOPPED | __TASK_TRACED))
-		return STATE_STOPPED;
-	if (task_state & TASK_DEAD)
-		return STATE_NOT_ALIVE;
-	return is_frozen(task, task_state) ? STATE_FROZEN : STATE_BLOCKED;
-}
-
-/* The same of @prev, which leaves it now. */
+/* What @prev, which leaves its CPU now, does from then on. */
 static __always_inline enum scheduler_state state_after(struct task_struct *prev, bool preempt,
 							const struct timestamp *timestamp)
 {
@@ -187,8 +140,11 @@ static __always_inline void switch_out(struct task_struct *prev, __u32 cpu, cons
 		return;
 	if (prev->__state & (__TASK_STOPPED | __TASK_TRACED))
 		note_stopped(prev, timestamp->now_ns);
-	if (options.polls_only)
+	if (options.polls_only) {
+		if (thread->mode == MODE_SYSCALL)
+			begin_unseen_round(thread, timestamp->now_ns);
 		see_call(thread, timestamp, preempt);
+	}
 	begin_off_cpu_round(thread, timestamp);
 	use_round(timestamp, thread);
 	end_steal(thread, rq);
@@ -310,6 +266,21 @@ static __always_inline bool end_switch_in(struct thread *thread, __u32 cpu,
 }
 
 /*
+ * @next, of @thread, gets on a CPU and was not seen to leave one: notes in which call it is. If
+ * that is its poll, what began as that was entered was no round.
+ */
+static __always_inline void note_unseen_call(struct thread *thread, struct task_struct *next)
+{
+	long number;
+
+	if (!HAS_TASK_PT_REGS)
+		return;
+	/* Outside of calls that is negative, and has no flags. */
+	number = syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(next));
+	thread->syscall = syscall_id(next, number);
+}
+
+/*
  * @next gets on @cpu, and was seen to get on if that is @known. Returns whether its wait began
  * before the window: then user space, which accounts for the end of the window before, needs the
  * slices up to now.
@@ -323,6 +294,8 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 
 	if (!thread)
 		return false;
+	if (options.polls_only && thread->state == STATE_RUNNING)
+		note_unseen_call(thread, next);
 	use_round(timestamp, thread);
 	begin_steal(thread, rq);
 	record = find_or_make_record(thread, timestamp);
@@ -392,6 +365,8 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 	if (is_target(prev))
 		switch_out(prev, cpu, rq, preempt, &timestamp);
 	run_queue->next = (__u64)next;
+	if (options.polls_only && has_run_queues())
+		run_queue->behind_ns = timestamp.now_ns - rq->clock;
 }
 
 #endif

@@ -177,7 +177,8 @@ struct run_queue {
 	__u32 waiting; /* threads, but for those in @moved; written under the run queue's lock */
 	__u32 moved; /* that came from, or went off while on, another CPU; without that lock */
 	__u64 next; /* whom the newest switch was to, a struct task_struct; 0: not known */
-	__u64 unused[4];
+	__u64 behind_ns; /* its clock, of the programs' as of that switch; 0: not known */
+	__u64 unused[3];
 };
 
 /* What the kernel itself counts of a task since it was made: times by ticks. */

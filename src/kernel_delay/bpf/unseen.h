@@ -238,6 +238,23 @@ __noinline int end_unseen_wait(struct thread *thread, struct thread_record *reco
 	return 0;
 }
 
+/*
+ * Since when the current thread, @thread, has its CPU: since now, unless the kernel shows more. Not
+ * static, as take_record().
+ */
+__noinline __u64 arrival_ns(const struct thread *thread, __u64 now_ns)
+{
+	const struct run_queue *run_queue = run_queue_of(bpf_get_smp_processor_id());
+	__u64 arrived_ns;
+
+	if (!thread || !counts_waits() || !run_queue || !run_queue->behind_ns)
+		return now_ns;
+	arrived_ns = bpf_get_current_task_btf()->sched_info.last_arrival + run_queue->behind_ns;
+	if (arrived_ns < thread->since_ns)
+		arrived_ns = thread->since_ns;
+	return arrived_ns < now_ns ? arrived_ns : now_ns;
+}
+
 /* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */
 static __always_inline __u64 unseen_wait(const struct thread *thread, const struct rq *rq,
 					 const struct task_struct *next)

@@ -1,0 +1,144 @@
+"""Rounds at whose beginning a switch was missed, where of all calls polls alone are hooked."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kernel_delay.capture.plan import RoundPlan
+from kernel_delay.capture.rounds import watch as rounds_watch
+from kernel_delay.capture.rounds.watch import Watch
+from kernel_delay.host.target import find_target
+from kernel_delay.model import Sample
+from tests.integration.capture.captures import assert_accounted
+from tests.integration.capture.test_cgroups import is_asleep
+from tests.integration.capture.test_missed_events import Holed
+from tests.workload import wait_until
+
+pytestmark = pytest.mark.usefixtures("measurable")
+
+MS = 1_000_000
+THRESHOLD_MS, LENGTH_MS = 100, 400
+
+# Waits for a word, and does that. It answers as its poll ends, spins until it is told to go on, and
+# answers as it is done.
+WORK = f"""
+import os, select, time
+os.set_blocking(0, False)
+
+def compute(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until: pass
+
+while True:
+    select.select([0], [], [])
+    work = os.read(0, 100)
+    if not work: break
+    os.write(1, b"b")
+    while True:
+        try:
+            os.read(0, 100)
+            break
+        except BlockingIOError: pass
+    if work == b"compute": compute({LENGTH_MS / 1000})
+    if work == b"sleep": time.sleep({LENGTH_MS / 1000})
+    os.write(1, b"e")
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize("missed", [("on_sched_switch",), ("on_sched_switch", "on_sched_wakeup")])
+@pytest.mark.parametrize("work", ["compute", "sleep"])
+def test_round_is_reported_if_the_switch_it_began_with_was_missed(
+    work: str, missed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with target_of(monkeypatch) as target:
+
+        def ask() -> None:
+            target.tell(b"nothing", b"b")
+            target.tell(b"go on", b"e")
+            target.wait_until_it_polls()
+            with target.programs.blind(*missed):
+                target.tell(work.encode(), b"b")
+            target.tell(b"go on", b"e")
+
+        (sample,) = target.rounds(ask)
+
+    its = assert_accounted(sample).time
+    assert its is not None
+    done_ns = its.blocked_ns if work == "sleep" else its.user_ns + its.kernel_ns
+    assert done_ns >= 0.9 * LENGTH_MS * MS - its.ready_ns
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize("missed", [("on_sched_switch",), ("on_sched_switch", "on_sched_wakeup")])
+def test_poll_is_no_round_if_the_switch_into_it_was_missed(
+    missed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with target_of(monkeypatch) as target:
+
+        def ask() -> None:
+            target.tell(b"nothing", b"b")
+            with target.programs.blind(*missed):
+                target.tell(b"go on", b"e")
+                target.wait_until_it_polls()
+            time.sleep(LENGTH_MS / 1000)
+            target.tell(b"nothing", b"b")
+            target.tell(b"go on", b"e")
+            target.wait_until_it_polls()
+
+        assert target.rounds(ask) == []
+
+
+class Asked:
+    """A program that does what it is told, and the watch of it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", watch: Watch) -> None:
+        self._process = process
+        self._watch = watch
+        programs = watch._programs
+        assert isinstance(programs, Holed)
+        self.programs = programs
+
+    def tell(self, word: bytes, answer: bytes) -> None:
+        """Tell it one word, and wait for its answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(word)
+        assert self._process.stdout.read(1) == answer
+
+    def wait_until_it_polls(self) -> None:
+        """It sleeps nowhere else."""
+        wait_until(lambda: is_asleep(self._process.pid), "the next poll")
+
+    def rounds(self, ask: Callable[[], None]) -> list[Sample]:
+        """Have it asked, and return the long rounds that it had until it ended."""
+        stdin = self._process.stdin
+        assert stdin is not None
+
+        def ask_and_end() -> None:
+            ask()
+            stdin.close()
+
+        asking = threading.Thread(target=ask_and_end)
+        asking.start()
+        samples = list(self._watch.rounds())
+        asking.join()
+        return samples
+
+
+@contextmanager
+def target_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """A program to be asked."""
+    pipe = subprocess.PIPE
+    monkeypatch.setattr(rounds_watch, "Programs", Holed)
+    command = [sys.executable, "-c", WORK]
+    with (
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0) as target,
+        Watch(find_target(target.pid), RoundPlan(threshold_ns=THRESHOLD_MS * MS)) as watch,
+    ):
+        yield Asked(target, watch)
