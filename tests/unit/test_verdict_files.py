@@ -25,6 +25,10 @@ TCP = SleepFile(
     5, 7, "tcp", "127.0.0.1:40000", peer_address="127.0.0.1:5432", peers=(SERVER,), is_client=True
 )
 PIPE = SleepFile(3, 8, "pipe", "pipe:[8]", peers=(SERVER,))
+RESUMES = (
+    "kill -CONT 4240 resumes it if it is still stopped, and fg in its shell if it uses its terminal"
+    " in the background."
+)
 
 
 def waited(file: SleepFile | None, call: str = "recvfrom", ms: int = 480) -> Sleep:
@@ -139,7 +143,7 @@ def test_slow_server_is_not_what_is_held_back() -> None:
 
 def test_stopped_server_is_more_than_what_is_held_back() -> None:
     stopped = replace(TCP, peers=(replace(SERVER, stopped=True),), held_back=100)
-    assert found(waited(stopped), sent=4).advice == "To resume it: kill -CONT 4240"
+    assert found(waited(stopped), sent=4).advice == RESUMES
 
 
 @pytest.mark.parametrize("sent", [0, 1])
@@ -179,7 +183,7 @@ def test_stopped_process_at_the_other_end_is_a_cause() -> None:
     assert finding.who == "person"
     assert "waited for the pipe from server (4240) in read" in finding.text
     assert "server (4240) was stopped at the end, by a signal." in finding.details
-    assert finding.advice == "To resume it: kill -CONT 4240"
+    assert finding.advice == RESUMES
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict.formatting import share
-from kernel_delay.analysis.verdict.stopped_or_frozen import thaw
+from kernel_delay.analysis.verdict.stopped_or_frozen import resume, thaw
 from kernel_delay.analysis.verdict.wakers import main_waker
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.model import (
@@ -265,7 +265,8 @@ class MainFile(Struct, frozen=True):
         may_owe = _may_owe(self.file, self.writes)
         if peer is not None and peer.pid != sample.target.pid and may_owe:
             if peer.stopped:
-                return "person", f"To resume it: kill -CONT {peer.pid}"
+                # Its terminal may have stopped it.
+                return "person", resume(peer.pid, is_sent=False)
             if peer.freezers:
                 return "person", thaw(peer.freezers)
         return ("program", NO_DELAY) if self.is_of_nagle else (who, advice)
