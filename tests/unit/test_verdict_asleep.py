@@ -12,6 +12,8 @@ from kernel_delay.model import (
     Lost,
     Sample,
     Sleep,
+    SleepFile,
+    SyscallStats,
     Target,
     TaskTimes,
     Thread,
@@ -451,3 +453,52 @@ def test_who_woke_it_in_each_call_is_said_once_if_equal() -> None:
         " helper (5) of the same process ended 100 % of the time in poll."
         " other (6) of the same process ended 100 % of the time in epoll_wait. Whether"
     ) in text
+
+
+TIMER = Waker("hard_irq", 0, 0, "", 3, 470 * MS)
+SOCKET = SleepFile(5, 7, "tcp", "127.0.0.1:40000", peer_address="10.0.0.1:5432", is_client=True)
+
+
+def timed_out(total_ms: int, timed_out_ms: int, name: str = "poll") -> tuple[SyscallStats, ...]:
+    """Calls of which some timed out."""
+    return (SyscallStats(7, name, 5, total_ms * MS, MS, timed_out_ns=timed_out_ms * MS),)
+
+
+@pytest.mark.parametrize(
+    ("sleep", "syscalls", "rule", "said"),
+    [
+        (
+            replace(slept("poll", 480, "poll", TIMER), file=replace(SOCKET, is_client=False)),
+            timed_out(470, 470),
+            "asleep",
+            "Its polls timed out: it waited in vain for events on the TCP connection to"
+            " 10.0.0.1:5432.",
+        ),
+        (
+            slept("poll", 480, "poll", TIMER),
+            timed_out(470, 430),
+            "asleep",
+            "Its polls timed out: none of its files had an event.",
+        ),
+        (
+            replace(slept("poll", 480, "poll", TIMER), file=SOCKET),
+            timed_out(470, 470),
+            "wait_poll",
+            "Its polls timed out: no event came.",
+        ),
+    ],
+)
+def test_polls_that_time_out_waited_in_vain(
+    sleep: Sleep, syscalls: tuple[SyscallStats, ...], rule: str, said: str
+) -> None:
+    judged = sample(replace(asleep(PID, "app", sleep), syscalls=syscalls))
+
+    assert said in remark(judged, rule).details
+
+
+@pytest.mark.parametrize("syscalls", [timed_out(470, 400), (), timed_out(470, 470, "read")])
+def test_most_polls_are_to_time_out(syscalls: tuple[SyscallStats, ...]) -> None:
+    sleep = slept("poll", 480, "poll", TIMER)
+    judged = sample(replace(asleep(PID, "app", sleep), syscalls=syscalls))
+
+    assert "Timers or devices woke it." in remark(judged).details

@@ -224,6 +224,7 @@ def _add_calls(one: SyscallStats, other: SyscallStats) -> SyscallStats:
         without_entry=one.without_entry + other.without_entry,
         guest_ns=_sum(one.guest_ns, other.guest_ns),
         unaccounted_ns=_sum(one.unaccounted_ns, other.unaccounted_ns),
+        timed_out_ns=one.timed_out_ns + other.timed_out_ns,
     )
 
 

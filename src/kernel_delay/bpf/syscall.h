@@ -116,7 +116,19 @@ static __always_inline void enter_syscall(struct thread *thread, __u64 syscall,
 	thread->syscall_since_ns = timestamp->now_ns;
 }
 
-static __always_inline void end_call(struct thread *thread, const struct timestamp *timestamp)
+/* include/uapi/asm-generic/errno.h, as on x86 and arm64. */
+#define ETIMEDOUT 110
+
+/* All bits if a call with these flags that returns @value ended by its time-out, and else none. */
+static __always_inline __u64 is_timed_out(__u8 flags, long value)
+{
+	__u64 is_poll = 0 - (__u64)(flags / SYSCALL_IS_POLL & 1);
+
+	return (is_poll & mask_if_same(value, 0)) | mask_if_same(value, -ETIMEDOUT);
+}
+
+static __always_inline void end_call(struct thread *thread, __u8 flags, long value,
+				     const struct timestamp *timestamp)
 {
 	struct syscall_record *syscall;
 
@@ -129,6 +141,8 @@ static __always_inline void end_call(struct thread *thread, const struct timesta
 		return;
 	count_interval(&syscall->calls, timestamp, thread->syscall_since_ns);
 	count_length(&syscall->lengths, timestamp, thread->syscall_since_ns);
+	syscall->timed_out_ns += is_timed_out(flags, value) &
+				 length_since(timestamp->now_ns, thread->syscall_since_ns);
 }
 
 /*
@@ -193,9 +207,9 @@ static __always_inline void leave_syscall(struct thread *thread, struct task_str
 	}
 	if (options.totals)
 		add_call_total(thread, timestamp);
-	if (record && thread->syscall != NO_SYSCALL)
-		end_call(thread, timestamp);
 	flags = syscall_flags(thread->syscall);
+	if (record && thread->syscall != NO_SYSCALL)
+		end_call(thread, flags, value, timestamp);
 	if (flags & SYSCALL_IS_POLL)
 		thread->poll_return_ns = timestamp->now_ns;
 	enter_mode(thread, record, MODE_USER, timestamp);

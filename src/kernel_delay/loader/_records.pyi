@@ -300,6 +300,7 @@ class RunQueue(Struct[RunQueuePointer]):
     waiting: int
     moved: int
     next: int
+    behind_ns: int
     unused: Array[int]
 class RunQueuePointer(RunQueue, Pointer[RunQueue]): ...
 
@@ -353,6 +354,7 @@ class SyscallRecord(Struct[SyscallRecordPointer]):
     syscall: int
     calls: Intervals
     without_entry: int
+    timed_out_ns: int
     boundary_ns: int
     state_ns: Array[int]
     lengths: Histogram

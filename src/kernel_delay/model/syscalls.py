@@ -90,6 +90,8 @@ class SyscallStats(Struct, frozen=True, gc=False):
             of `count`.
         guest_ns: Time in a virtual machine within all calls, in ns. None: accounting was off.
         unaccounted_ns: Time within all calls that is not known, in ns. None: accounting was off.
+        timed_out_ns: The time of those of the `count` calls that ended by their time-out, in ns:
+            polls that returned 0, and calls that returned ETIMEDOUT.
     """
 
     number: int
@@ -106,6 +108,7 @@ class SyscallStats(Struct, frozen=True, gc=False):
     without_entry: int = 0
     guest_ns: int | None = None
     unaccounted_ns: int | None = None
+    timed_out_ns: int = 0
 
 
 class StackFrame(Struct, frozen=True, gc=False):

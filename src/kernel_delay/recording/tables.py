@@ -93,6 +93,7 @@ COLUMNS: Mapping[Table, Mapping[str, Kind]] = MappingProxyType(
             "guest_ns": "int",
             "unaccounted_ns": "int",
             "without_entry": "int",
+            "timed_out_ns": "int",
         },
         "syscall_events": {
             "sample": "int",

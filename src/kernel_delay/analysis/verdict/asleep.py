@@ -7,16 +7,23 @@ from kernel_delay.analysis.verdict.formatting import (
     length,
     listed,
     lock_advice,
+    look_for_place,
+    look_for_whom,
     name,
     work_unknown,
 )
 from kernel_delay.analysis.verdict.kernel_sleep import is_made_to_wait
 from kernel_delay.analysis.verdict.lock_chains import known_locks_ns
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
-from kernel_delay.analysis.verdict.sleeps import WAIT_RULES, look_for_place, look_for_whom
+from kernel_delay.analysis.verdict.sleeps import WAIT_RULES
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
-from kernel_delay.analysis.verdict.wait_reasons import WAITS
-from kernel_delay.analysis.verdict.wakers import last_waker, main_waker, most_frequent_waker
+from kernel_delay.analysis.verdict.wait_reasons import WAITS, main_file
+from kernel_delay.analysis.verdict.wakers import (
+    last_waker,
+    main_waker,
+    most_frequent_waker,
+    timed_out,
+)
 from kernel_delay.model import POLL_REASONS, Sample, Sleep, SleepReason, Thread
 
 # Calls that are named.
@@ -105,7 +112,7 @@ def _say_asleep(case: Case) -> Statement:
         {"waits": sum(sleep.count for sleep in slept)},
         (
             *([lengths] if lengths else []),
-            *_woken_by_part(sample, main, parts),
+            *_woken_by_part(case, main, parts),
             *_unserved(parts),
             *unknown,
             *others,
@@ -118,12 +125,11 @@ def _say_asleep(case: Case) -> Statement:
 
 
 def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
-    """What may show where the main thread sleeps, or whom it polls if nobody ended that."""
+    """What may show where the main thread sleeps, or whom it polls if no event ended that."""
     if slept[0].reason == "clock":
         return look_for_place(sample, thread)
-    if slept[0].reason not in POLL_REASONS or any(
-        sleep.wakers or sleep.short_ns for sleep in slept
-    ):
+    is_ended = any(sleep.wakers or sleep.short_ns for sleep in slept)
+    if slept[0].reason not in POLL_REASONS or (is_ended and not timed_out(thread, slept)):
         return None
     return look_for_whom(sample, thread)
 
@@ -183,17 +189,15 @@ def _are_of(slept: list[Sleep], reasons: tuple[SleepReason, ...]) -> bool:
     return all(sleep.reason in reasons for sleep in slept)
 
 
-def _woken_by_part(
-    sample: Sample, slept: list[Sleep], parts: dict[str, list[Sleep]]
-) -> Iterator[str]:
+def _woken_by_part(case: Case, slept: list[Sleep], parts: dict[str, list[Sleep]]) -> Iterator[str]:
     """Who ended most of it; who ended the sleeps in each call, where these differ."""
-    once = _woken(sample, slept)
-    of_part = [_woken(sample, part) for part in parts.values()]
+    once = _woken(case, slept)
+    of_part = [_woken(case, part) for part in parts.values()]
     if len(parts) < 2 or all(each == once for each in of_part):
         yield from once
         return
     for call, part in parts.items():
-        yield from _woken(sample, part, call)
+        yield from _woken(case, part, call)
 
 
 def _others(case: Case) -> tuple[str, ...]:
@@ -204,13 +208,24 @@ def _others(case: Case) -> tuple[str, ...]:
     return (f"Others slept too: {', '.join(first)}{' and ' if first else ''}{last}.",)
 
 
-def _woken(sample: Sample, slept: list[Sleep], call: str = "") -> tuple[str, ...]:
+def _in_vain(sample: Sample, slept: list[Sleep], where: str) -> str:
+    """Say that its calls timed out, and for what it waited."""
+    if not _are_of(slept, POLL_REASONS):
+        return f"Its waits{where} timed out."
+    file = main_file(slept)
+    events = file.phrase(sample, slept[0].reason) if file is not None else None
+    if events is None:
+        return f"Its polls{where} timed out: none of its files had an event."
+    return f"Its polls{where} timed out: it waited in vain for {events}."
+
+
+def _woken(case: Case, slept: list[Sleep], call: str = "") -> tuple[str, ...]:
     """Who ended most of it: a thread, or else interrupts, as those of timers and devices.
 
     And who ended the newest of its waits, if that is another thread. `call`: these are the sleeps
     in that one.
     """
-    where = f" in {call}" if call else ""
+    sample, where = case.sample, f" in {call}" if call else ""
     waker = main_waker(slept)
     if waker is not None:
         time = f"the time{where}" if call else "that time"
@@ -222,6 +237,8 @@ def _woken(sample: Sample, slept: list[Sleep], call: str = "") -> tuple[str, ...
     kinds = {waker.kind for waker in wakers}
     if kinds <= {"hard_irq", "soft_irq"} and _are_of(slept, ("clock",)):
         return (f"Its own timer woke it{where}.",)
+    if kinds <= {"hard_irq", "soft_irq"} and timed_out(case.thread, slept):
+        return (_in_vain(sample, slept, where),)
     if kinds == {"hard_irq"}:
         return (f"Timers or devices woke it{where}.",)
     if kinds <= {"hard_irq", "soft_irq"}:

@@ -23,6 +23,28 @@ def where_from(sample: Sample, option: str) -> str | None:
     return "SYSTEM CALLS BY STACK in its report shows where in the program it waited."
 
 
+def look_for_whom(sample: Sample, thread: Thread) -> str | None:
+    """Advise what may show whom the main thread of one process waits for."""
+    if not _is_main_of_one(sample, thread):
+        return None
+    if thread.chain is not None:
+        # That has all other ends, also of a poll of several, and who of these is stopped.
+        return f"To see what it waits for now: kernel-delay where -p {sample.target.pid}"
+    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
+
+
+def look_for_place(sample: Sample, thread: Thread) -> str | None:
+    """Advise what shows where in the program the main thread of one process sleeps."""
+    if not _is_main_of_one(sample, thread):
+        return None
+    return f"To see where in the program: kernel-delay where -p {sample.target.pid}"
+
+
+def _is_main_of_one(sample: Sample, thread: Thread) -> bool:
+    is_one = sample.processes == 1 and sample.round is None
+    return is_one and thread.tid == sample.target.pid
+
+
 def share(ns: int, whole_ns: int) -> str:
     """A share in percent; one that is not all is never rounded up to that."""
     return in_percent(ns / whole_ns if whole_ns else 0.0)

@@ -9,6 +9,7 @@ from kernel_delay.analysis.verdict.chain_parts import awaited_thread
 from kernel_delay.analysis.verdict.formatting import (
     and_others,
     length,
+    look_for_whom,
     memory_limit,
     name,
     where_from,
@@ -38,6 +39,7 @@ from kernel_delay.analysis.verdict.wakers import (
     LOCKING_COMMAND,
     MainWaker,
     main_waker,
+    timed_out,
     waits_ended_by,
 )
 from kernel_delay.host.kernel_names import ACCEPTS, OPENS, WRITES
@@ -210,6 +212,8 @@ def _say(case: Case, wait: Wait) -> Statement:
         # How much of a sum over threads passed at the same time is not known.
         story = () if case.summed else waker_story(sample, waker.tid, waker.ns)
         details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
+    elif wait.by_peers and not case.summed and timed_out(thread, slept):
+        details.append("Its polls timed out: no event came.")
     elif wait.reason == "futex" and not among_locks:
         details += switches(case, slept) if is_python(sample) else ()
         details += awaited_thread(case)
@@ -256,28 +260,6 @@ def _say(case: Case, wait: Wait) -> Statement:
         details += [*title, unknown] if may_lock or wait.reason != "futex" else title
     claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
     return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
-
-
-def look_for_whom(sample: Sample, thread: Thread) -> str | None:
-    """Advise what may show whom the main thread of one process waits for."""
-    if not _is_main_of_one(sample, thread):
-        return None
-    if thread.chain is not None:
-        # That has all other ends, also of a poll of several, and who of these is stopped.
-        return f"To see what it waits for now: kernel-delay where -p {sample.target.pid}"
-    return f"To see whom it waits for: kernel-delay -p {sample.target.pid} --chains"
-
-
-def look_for_place(sample: Sample, thread: Thread) -> str | None:
-    """Advise what shows where in the program the main thread of one process sleeps."""
-    if not _is_main_of_one(sample, thread):
-        return None
-    return f"To see where in the program: kernel-delay where -p {sample.target.pid}"
-
-
-def _is_main_of_one(sample: Sample, thread: Thread) -> bool:
-    is_one = sample.processes == 1 and sample.round is None
-    return is_one and thread.tid == sample.target.pid
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:

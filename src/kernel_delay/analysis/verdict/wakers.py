@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kernel_delay.analysis.verdict.formatting import share
-from kernel_delay.model import Sample, Sleep, Waker
+from kernel_delay.model import Sample, Sleep, Thread, Waker
 
 # From so much of the sleep on its waker is named: interrupts or timeouts ended the rest.
 ENDED_SHARE = 0.25
@@ -127,3 +127,11 @@ def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
     least = "" if sum(waker.ns for waker in wakers) >= ALL_SHARE * all_ns else "at least "
     ended = f"{least}{share(ns, all_ns)}"
     return MainWaker(comm, 0, pid, len(ns_of), ended, ns, are_processes)
+
+
+def timed_out(thread: Thread, slept: Sequence[Sleep]) -> bool:
+    """Return whether time-outs ended nearly all of the calls in which it slept."""
+    calls = {sleep.syscall for sleep in slept}
+    same = [call for call in thread.syscalls if call.name in calls]
+    timed_out_ns = sum(call.timed_out_ns for call in same)
+    return timed_out_ns > 0 and timed_out_ns >= ALL_SHARE * sum(call.total_ns for call in same)

@@ -209,6 +209,7 @@ def _syscalls(
                     name=call.name,
                     abi=call.abi,
                     without_entry=without_entry,
+                    timed_out_ns=sum([record.timed_out_ns for record in same]),
                     count=total.count if total else 0,
                     total_ns=total.total_ns if total else 0,
                     max_ns=total.max_ns if total else 0,

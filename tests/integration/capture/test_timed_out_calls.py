@@ -1,0 +1,58 @@
+"""Calls that ended by their time-out: polls without an event, and waits for a lock in vain."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import KERNEL_DELAY
+
+pytestmark = pytest.mark.usefixtures("measurable")
+
+COUNT, LENGTH_MS = 10, 20
+
+# It polls and waits for its lock in vain, and then polls what has an event at once.
+WORK = f"""
+import os, select, threading
+reads, writes = os.pipe()
+poll = select.poll()
+poll.register(reads, select.POLLIN)
+lock = threading.Lock()
+lock.acquire()
+for _ in range({COUNT}):
+    poll.poll({LENGTH_MS})
+    lock.acquire(timeout={LENGTH_MS / 1000})
+os.write(writes, b"x")
+for _ in range(1000):
+    poll.poll({LENGTH_MS})
+"""
+
+
+def test_time_of_calls_that_timed_out_is_known(tmp_path: Path) -> None:
+    output = tmp_path / "sample.json"
+    command = [*KERNEL_DELAY, "capture", "--json", os.fspath(output), "--", sys.executable, "-c", WORK]
+    subprocess.run(command, check=True, capture_output=True)
+
+    (thread,) = json.loads(output.read_text())["threads"]
+    for names in ({"poll", "ppoll"}, {"futex"}):
+        (call,) = (call for call in thread["syscalls"] if call["name"] in names)
+        in_vain_ns = COUNT * LENGTH_MS * 1_000_000
+        assert in_vain_ns <= call["timed_out_ns"] <= call["total_ns"]
+        # Others are short, but for what the machine delays.
+        others = call["count"] - COUNT
+        assert others >= 0
+        assert (call["timed_out_ns"] == call["total_ns"]) == (others == 0)
+
+
+def test_polls_that_time_out_are_said_to_wait_in_vain() -> None:
+    work = "import select, time; p = select.poll(); p.register(0)\nwhile True: p.poll(100)"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", work], stdin=pipe) as target:
+        command = [*KERNEL_DELAY, "-p", str(target.pid), "--sample-time", "1"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        target.kill()
+    verdict, *_ = (line for line in done.stdout.splitlines() if line.startswith("# VERDICT"))
+    assert "Its polls timed out: it waited in vain for events on the pipe with" in verdict
