@@ -33,7 +33,8 @@ for _ in range(1000):
 
 def test_time_of_calls_that_timed_out_is_known(tmp_path: Path) -> None:
     output = tmp_path / "sample.json"
-    command = [*KERNEL_DELAY, "capture", "--json", os.fspath(output), "--", sys.executable, "-c", WORK]
+    program = (sys.executable, "-c", WORK)
+    command = [*KERNEL_DELAY, "capture", "--json", os.fspath(output), "--", *program]
     subprocess.run(command, check=True, capture_output=True)
 
     (thread,) = json.loads(output.read_text())["threads"]
