@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -24,6 +25,17 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or "PYTEST_XDIST_WORKER" in os.environ:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+def pytest_collection() -> None:
+    """Have nothing collected as garbage while the tests are: they stay to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Have no later collection go through the tests again: that took a tenth of the CPU's time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

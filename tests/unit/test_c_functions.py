@@ -13,6 +13,7 @@ TEXTS = {
     for path in SOURCES.rglob("*")
     if path.suffix in (".c", ".h", ".py") and SOURCES / "bpf" not in path.parents
 }
+WORDS = {path: set(re.findall(r"\w+", text)) for path, text in TEXTS.items()}
 DECLARES = {
     path.with_suffix(""): set(DECLARED.findall(text))
     for path, text in TEXTS.items()
@@ -21,7 +22,7 @@ DECLARES = {
 
 
 def uses(file: Path, functions: set[str]) -> set[str]:
-    return functions & set(re.findall(r"\w+", TEXTS.get(file, "")))
+    return functions & WORDS.get(file, set())
 
 
 def own(stem: Path) -> tuple[Path, Path]:
