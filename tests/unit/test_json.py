@@ -94,7 +94,8 @@ def test_fields_are_those_documented() -> None:
         "without_entry": 0,
         "guest_ns": None,
         "unaccounted_ns": None,
-        "timed_out_ns": 0,
+        "across": 0,
+        "timed_out": 0,
     }
     assert thread["run"] == {
         "count": 6,

@@ -224,7 +224,8 @@ def _add_calls(one: SyscallStats, other: SyscallStats) -> SyscallStats:
         without_entry=one.without_entry + other.without_entry,
         guest_ns=_sum(one.guest_ns, other.guest_ns),
         unaccounted_ns=_sum(one.unaccounted_ns, other.unaccounted_ns),
-        timed_out_ns=one.timed_out_ns + other.timed_out_ns,
+        across=one.across + other.across,
+        timed_out=one.timed_out + other.timed_out,
     )
 
 

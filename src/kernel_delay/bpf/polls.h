@@ -71,6 +71,16 @@ __noinline bool leave_seen_call(struct thread *thread, struct thread_record *rec
 	return true;
 }
 
+/* The round of @thread, which is @task, begins. Does a signal end its poll, or a stop? */
+static __always_inline void note_retry(struct thread *thread, struct task_struct *task)
+{
+	__u64 reasons = has_signal(task) | (task->jobctl & JOBCTL_PENDING) |
+			(task->__state & (__TASK_STOPPED | __TASK_TRACED));
+
+	thread->round_is_retry = ~mask_if_same(reasons, 0) & 1;
+	thread->retry_ran_ns = counted_ns_of(task);
+}
+
 /*
  * @thread, the current one, runs, and was seen to wait in its poll last: the switch that its round
  * began with was missed. It begins as the thread got its CPU. Not static, as take_record().
@@ -85,8 +95,10 @@ __noinline int begin_unseen_round(struct thread *thread, __u64 now_ns)
 	see_round(&timestamp, thread);
 	check_run(thread, &timestamp);
 	/* Nothing of this is in the round before, which is over. */
-	if (leave_seen_call(thread, NULL, &timestamp))
+	if (leave_seen_call(thread, NULL, &timestamp)) {
 		note_own_times(&thread->round_times, thread);
+		note_retry(thread, bpf_get_current_task_btf());
+	}
 	return 0;
 }
 

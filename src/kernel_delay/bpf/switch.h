@@ -271,13 +271,19 @@ static __always_inline bool end_switch_in(struct thread *thread, __u32 cpu,
  */
 static __always_inline void note_unseen_call(struct thread *thread, struct task_struct *next)
 {
-	long number;
+	struct pt_regs *regs;
+	__u8 flags;
 
-	if (!HAS_TASK_PT_REGS)
+	/* Who was preempted or throttled may be on its way out of a poll that was over at once. */
+	if (!HAS_TASK_PT_REGS || !counts_waits() || (__u16)next->nvcsw == thread->sleeps)
 		return;
-	/* Outside of calls that is negative, and has no flags. */
-	number = syscall_number((struct pt_regs___syscall *)bpf_task_pt_regs(next));
-	thread->syscall = syscall_id(next, number);
+	regs = (struct pt_regs *)bpf_task_pt_regs(next);
+	/* Outside of calls the number is negative, and has no flags. */
+	thread->syscall = syscall_id(next, syscall_number((struct pt_regs___syscall *)regs));
+	flags = syscall_flags(thread->syscall);
+	/* A ring in which it slept, or a poll that goes on; for others see leaves_poll(). */
+	thread->polls = (flags / SYSCALL_MAY_POLL |
+			 (flags / SYSCALL_RESTARTS & thread->polls_again)) & 1;
 }
 
 /*
@@ -312,9 +318,7 @@ static __always_inline bool switch_in(struct task_struct *next, __u32 cpu, const
 		end_off_cpu_round(thread, record, timestamp);
 	if (options.polls_only && leave_seen_call(thread, record, timestamp)) {
 		note_task_times(&thread->round_times, thread, next, rq);
-		/* A signal ends its poll, or a stop. */
-		thread->round_is_retry = has_signal(next) || next->jobctl & JOBCTL_PENDING;
-		thread->retry_ran_ns = counted_ns_of(next);
+		note_retry(thread, next);
 	}
 	return across;
 }

@@ -127,13 +127,32 @@ static __always_inline __u64 is_timed_out(__u8 flags, long value)
 	return (is_poll & mask_if_same(value, 0)) | mask_if_same(value, -ETIMEDOUT);
 }
 
+/* @thread's call, which crosses a boundary of the window, is over. Not static, as take_record(). */
+__noinline int end_call_across(struct thread *thread, __u64 timed_out,
+			       const struct timestamp *timestamp)
+{
+	struct syscall_record *syscall;
+
+	if (!thread || !timestamp)
+		return 0;
+	end_call_at_boundary(thread, timestamp);
+	if (!options.accounting || !is_within(timestamp, timestamp->now_ns))
+		return 0;
+	syscall = find_syscall_record(thread, thread->syscall);
+	if (!syscall)
+		return 0;
+	syscall->across++;
+	syscall->timed_out += timed_out;
+	return 0;
+}
+
 static __always_inline void end_call(struct thread *thread, __u8 flags, long value,
 				     const struct timestamp *timestamp)
 {
 	struct syscall_record *syscall;
 
 	if (!is_within(timestamp, thread->syscall_since_ns)) {
-		end_call_at_boundary(thread, timestamp);
+		end_call_across(thread, is_timed_out(flags, value) & 1, timestamp);
 		return;
 	}
 	syscall = find_syscall_record(thread, thread->syscall);
@@ -141,8 +160,7 @@ static __always_inline void end_call(struct thread *thread, __u8 flags, long val
 		return;
 	count_interval(&syscall->calls, timestamp, thread->syscall_since_ns);
 	count_length(&syscall->lengths, timestamp, thread->syscall_since_ns);
-	syscall->timed_out_ns += is_timed_out(flags, value) &
-				 length_since(timestamp->now_ns, thread->syscall_since_ns);
+	syscall->timed_out += is_timed_out(flags, value) & 1;
 }
 
 /*

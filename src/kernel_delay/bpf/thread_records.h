@@ -293,7 +293,8 @@ struct syscall_record {
 	__u64 syscall;
 	struct intervals calls;
 	__u64 without_entry; /* calls that were denied before their entry was seen */
-	__u64 timed_out_ns; /* of @calls that ended by their time-out */
+	__u64 across; /* calls that began before the window and ended in it */
+	__u64 timed_out; /* of @calls and @across, those that their time-out ended */
 	__u64 boundary_ns; /* of calls that cross a boundary of the window */
 	__u64 state_ns[STATE_SLOTS];
 	struct histogram lengths;

@@ -354,7 +354,8 @@ class SyscallRecord(Struct[SyscallRecordPointer]):
     syscall: int
     calls: Intervals
     without_entry: int
-    timed_out_ns: int
+    across: int
+    timed_out: int
     boundary_ns: int
     state_ns: Array[int]
     lengths: Histogram

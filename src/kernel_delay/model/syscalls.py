@@ -90,7 +90,9 @@ class SyscallStats(Struct, frozen=True, gc=False):
             of `count`.
         guest_ns: Time in a virtual machine within all calls, in ns. None: accounting was off.
         unaccounted_ns: Time within all calls that is not known, in ns. None: accounting was off.
-        timed_out_ns: The time of those of the `count` calls that ended by their time-out, in ns:
+        across: Calls that began before the window and ended within it. Not part of `count`. With
+            accounting.
+        timed_out: Calls that ended within the window by their time-out, of `count` and `across`:
             polls that returned 0, and calls that returned ETIMEDOUT.
     """
 
@@ -108,7 +110,8 @@ class SyscallStats(Struct, frozen=True, gc=False):
     without_entry: int = 0
     guest_ns: int | None = None
     unaccounted_ns: int | None = None
-    timed_out_ns: int = 0
+    across: int = 0
+    timed_out: int = 0
 
 
 class StackFrame(Struct, frozen=True, gc=False):

@@ -93,7 +93,8 @@ COLUMNS: Mapping[Table, Mapping[str, Kind]] = MappingProxyType(
             "guest_ns": "int",
             "unaccounted_ns": "int",
             "without_entry": "int",
-            "timed_out_ns": "int",
+            "across": "int",
+            "timed_out": "int",
         },
         "syscall_events": {
             "sample": "int",

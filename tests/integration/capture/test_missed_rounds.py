@@ -1,5 +1,6 @@
 """Rounds at whose beginning a switch was missed, where of all calls polls alone are hooked."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -94,15 +95,53 @@ def test_poll_is_no_round_if_the_switch_into_it_was_missed(
         assert target.rounds(ask) == []
 
 
+# Waits for its ring until a signal's handler is called.
+RING = """
+import ctypes, signal
+kernel = ctypes.CDLL(None)
+io_uring_setup, io_uring_enter, getevents = 425, 426, 1
+ring = kernel.syscall(io_uring_setup, 8, ctypes.create_string_buffer(120))
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print(ring, flush=True)
+while ring >= 0: kernel.syscall(io_uring_enter, ring, 0, 1, getevents, None, 0)
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_ring_is_waited_for_in_no_round_if_the_switch_was_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = [sys.executable, "-c", RING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as target:
+        assert target.stdout is not None
+        if int(target.stdout.readline()) < 0:
+            pytest.skip("this kernel has no rings for this process (io_uring_setup(2))")
+        with watch_of(target.pid, monkeypatch) as watch:
+            programs = programs_of(watch)
+
+            def interrupt() -> None:
+                with programs.blind("on_sched_switch"):
+                    target.send_signal(signal.SIGUSR1)
+                    time.sleep(THRESHOLD_MS / 2000)
+                time.sleep(LENGTH_MS / 1000)
+                target.send_signal(signal.SIGUSR1)
+                time.sleep(THRESHOLD_MS / 2000)
+                target.kill()
+
+            interrupting = threading.Thread(target=interrupt)
+            interrupting.start()
+            samples = list(watch.rounds())
+            interrupting.join()
+    assert samples == []
+
+
 class Asked:
     """A program that does what it is told, and the watch of it."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", watch: Watch) -> None:
         self._process = process
         self._watch = watch
-        programs = watch._programs
-        assert isinstance(programs, Holed)
-        self.programs = programs
+        self.programs = programs_of(watch)
 
     def tell(self, word: bytes, answer: bytes) -> None:
         """Tell it one word, and wait for its answer."""
@@ -131,14 +170,26 @@ class Asked:
         return samples
 
 
+def programs_of(watch: Watch) -> Holed:
+    """What can be kept from seeing events."""
+    programs = watch._programs
+    assert isinstance(programs, Holed)
+    return programs
+
+
+def watch_of(pid: int, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """A watch whose programs can be."""
+    monkeypatch.setattr(rounds_watch, "Programs", Holed)
+    return Watch(find_target(pid), RoundPlan(threshold_ns=THRESHOLD_MS * MS))
+
+
 @contextmanager
 def target_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     """A program to be asked."""
     pipe = subprocess.PIPE
-    monkeypatch.setattr(rounds_watch, "Programs", Holed)
     command = [sys.executable, "-c", WORK]
     with (
         subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0) as target,
-        Watch(find_target(target.pid), RoundPlan(threshold_ns=THRESHOLD_MS * MS)) as watch,
+        watch_of(target.pid, monkeypatch) as watch,
     ):
         yield Asked(target, watch)

@@ -129,7 +129,9 @@ def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     if slept[0].reason == "clock":
         return look_for_place(sample, thread)
     is_ended = any(sleep.wakers or sleep.short_ns for sleep in slept)
-    if slept[0].reason not in POLL_REASONS or (is_ended and not timed_out(thread, slept)):
+    if slept[0].reason not in POLL_REASONS:
+        return None
+    if is_ended and not (timed_out(sample, thread, slept) and main_file(slept)):
         return None
     return look_for_whom(sample, thread)
 
@@ -215,7 +217,7 @@ def _in_vain(sample: Sample, slept: list[Sleep], where: str) -> str:
     file = main_file(slept)
     events = file.phrase(sample, slept[0].reason) if file is not None else None
     if events is None:
-        return f"Its polls{where} timed out: none of its files had an event."
+        return f"Its polls{where} timed out: no event came."
     return f"Its polls{where} timed out: it waited in vain for {events}."
 
 
@@ -237,7 +239,7 @@ def _woken(case: Case, slept: list[Sleep], call: str = "") -> tuple[str, ...]:
     kinds = {waker.kind for waker in wakers}
     if kinds <= {"hard_irq", "soft_irq"} and _are_of(slept, ("clock",)):
         return (f"Its own timer woke it{where}.",)
-    if kinds <= {"hard_irq", "soft_irq"} and timed_out(case.thread, slept):
+    if kinds <= {"hard_irq", "soft_irq"} and timed_out(sample, case.thread, slept):
         return (_in_vain(sample, slept, where),)
     if kinds == {"hard_irq"}:
         return (f"Timers or devices woke it{where}.",)

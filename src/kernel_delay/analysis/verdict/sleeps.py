@@ -212,7 +212,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         # How much of a sum over threads passed at the same time is not known.
         story = () if case.summed else waker_story(sample, waker.tid, waker.ns)
         details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
-    elif wait.by_peers and not case.summed and timed_out(thread, slept):
+    elif wait.by_peers and not case.summed and timed_out(sample, thread, slept):
         details.append("Its polls timed out: no event came.")
     elif wait.reason == "futex" and not among_locks:
         details += switches(case, slept) if is_python(sample) else ()

@@ -129,9 +129,11 @@ def main_waker(slept: Sequence[Sleep], found_ns: int = 0) -> MainWaker | None:
     return MainWaker(comm, 0, pid, len(ns_of), ended, ns, are_processes)
 
 
-def timed_out(thread: Thread, slept: Sequence[Sleep]) -> bool:
-    """Return whether time-outs ended nearly all of the calls in which it slept."""
-    calls = {sleep.syscall for sleep in slept}
-    same = [call for call in thread.syscalls if call.name in calls]
-    timed_out_ns = sum(call.timed_out_ns for call in same)
-    return timed_out_ns > 0 and timed_out_ns >= ALL_SHARE * sum(call.total_ns for call in same)
+def timed_out(sample: Sample, thread: Thread, slept: Sequence[Sleep]) -> bool:
+    """Return whether a time-out ended each of the calls in which it slept, as far as they ended."""
+    names = {sleep.syscall for sleep in slept}
+    calls = [call for call in thread.syscalls if call.name in names]
+    ended = sum(call.count + call.across for call in calls)
+    # What was missed may have ended otherwise, and so may a call that is not known.
+    is_known = None not in names and not sample.lost.missed_calls and "calls" not in sample.unseen
+    return is_known and 0 < ended == sum(call.timed_out for call in calls)

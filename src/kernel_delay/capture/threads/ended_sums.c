@@ -126,7 +126,8 @@ int ended_name_add_syscall(struct ended_name *name, const struct syscall_record 
 	}
 	add_intervals(&sum->calls, &more->calls);
 	sum->without_entry += more->without_entry;
-	sum->timed_out_ns += more->timed_out_ns;
+	sum->across += more->across;
+	sum->timed_out += more->timed_out;
 	sum->boundary_ns += more->boundary_ns;
 	for (int state = 0; state < STATE_SLOTS; state++)
 		sum->state_ns[state] += more->state_ns[state];
