@@ -12,7 +12,7 @@ COMMITTED = {"Linux 6.1": {"a program": 1000, "a map": 40}, "Python 3.11": {"mod
 
 VERIFIED = "instructions verified"
 MOST_VERIFIED = {"default": 21_000, "-s": 30_000}
-MOST_VERIFIED_OF_ONE = 8_200
+MOST_VERIFIED_OF_ONE = 8_300
 
 
 def changed(**figures: int) -> dict[str, dict[str, int]]:

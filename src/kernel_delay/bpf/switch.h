@@ -282,8 +282,8 @@ static __always_inline void note_unseen_call(struct thread *thread, struct task_
 	thread->syscall = syscall_id(next, syscall_number((struct pt_regs___syscall *)regs));
 	flags = syscall_flags(thread->syscall);
 	/* A ring in which it slept, or a poll that goes on; for others see leaves_poll(). */
-	thread->polls = (flags / SYSCALL_MAY_POLL |
-			 (flags / SYSCALL_RESTARTS & thread->polls_again)) & 1;
+	thread->polls =
+		(flags / SYSCALL_MAY_POLL | (flags / SYSCALL_RESTARTS & thread->polls_again)) & 1;
 }
 
 /*
