@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from kernel_delay.model import Sample
 from tests.integration.capture.captures import assert_accounted
 from tests.integration.capture.test_cgroups import is_asleep
 from tests.integration.capture.test_missed_events import Holed
+from tests.verdicts.cgroups import cpu_quota, join
+from tests.verdicts.truth import NotHereError
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("measurable")
@@ -133,6 +136,67 @@ def test_ring_is_waited_for_in_no_round_if_the_switch_was_missed(
             samples = list(watch.rounds())
             interrupting.join()
     assert samples == []
+
+
+# Polls what has an event at once, again and again.
+POLLS = "import select; p = select.poll(); p.register(0)\nwhile True: p.poll(0)"
+QUOTA_US, PERIOD_US = 60_000, 400_000
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_who_is_throttled_on_its_way_out_of_a_poll_unseen_has_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unseen_ns: list[int] = []
+    with ExitStack() as stack:
+        try:
+            group = stack.enter_context(cpu_quota(QUOTA_US, PERIOD_US))
+        except NotHereError as error:
+            pytest.skip(str(error))
+        command = [sys.executable, "-c", POLLS]
+        target = stack.enter_context(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+        stack.callback(target.kill)
+        join(group, target.pid)
+        watch = stack.enter_context(watch_of(target.pid, monkeypatch))
+        programs = programs_of(watch)
+
+        def miss() -> None:
+            while len(unseen_ns) < 4:
+                wait_for_period(group)
+                ran_ns = ran_ns_of(target.pid)
+                with programs.blind("on_sched_switch"):
+                    time.sleep(PERIOD_US / 2e6)
+                    now_ns = time.monotonic_ns()
+                # It had its CPU, and has lost it: it is throttled.
+                if ran_ns < ran_ns_of(target.pid) == ran_ns_of(target.pid, 0.05):
+                    unseen_ns.append(now_ns)
+            time.sleep(PERIOD_US / 1e6)
+            target.kill()
+
+        missing = threading.Thread(target=miss)
+        missing.start()
+        windows = [sample.window for sample in watch.rounds()]
+        missing.join()
+    for at_ns in unseen_ns:
+        assert any(window.start_ns <= at_ns <= window.stop_ns for window in windows)
+
+
+def wait_for_period(group: Path) -> None:
+    """Wait until the next period of its quota begins."""
+    before = periods_of(group)
+    wait_until(lambda: periods_of(group) > before, "a period")
+
+
+def periods_of(group: Path) -> int:
+    """How many there were in which it wanted a CPU."""
+    lines = (line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return next(int(value) for key, value in lines if key == "nr_periods")
+
+
+def ran_ns_of(pid: int, after_s: float = 0) -> int:
+    """How long its first thread has run by then, in ns."""
+    time.sleep(after_s)
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 class Asked:
