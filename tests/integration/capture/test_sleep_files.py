@@ -134,6 +134,7 @@ def test_a_stopped_server_on_loopback_is_named(start_capture: StartCapture) -> N
     assert f"({server}) was stopped at the end, by a signal." in finding.text
 
 
+@pytest.mark.usefixtures("earlier_calls")
 @pytest.mark.parametrize("file", ["freezer.state", "cgroup.freeze"])
 def test_a_frozen_writer_of_a_pipe_is_named(start_capture: StartCapture, file: str) -> None:
     is_v1 = file == "freezer.state"
@@ -272,6 +273,7 @@ while True:
 """
 
 
+@pytest.mark.usefixtures("earlier_calls")
 @pytest.mark.parametrize("count", [1, 2])
 def test_epoll_of_one_file_names_it(count: int, start_capture: StartCapture) -> None:
     """Of what several are watched for is not known."""

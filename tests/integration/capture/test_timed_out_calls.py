@@ -47,6 +47,7 @@ def test_calls_that_timed_out_are_counted(tmp_path: Path) -> None:
     assert COUNT + EVENTS - missed <= poll["count"] <= COUNT + EVENTS
 
 
+@pytest.mark.usefixtures("earlier_calls")
 def test_polls_that_time_out_are_said_to_wait_in_vain() -> None:
     work = "import select, time; p = select.poll(); p.register(0)\nwhile True: p.poll(100)"
     pipe = subprocess.PIPE
