@@ -275,7 +275,8 @@ static __always_inline void note_unseen_call(struct thread *thread, struct task_
 	__u8 flags;
 
 	/* Who was preempted or throttled may be on its way out of a poll that was over at once. */
-	if (!HAS_TASK_PT_REGS || !counts_waits() || (__u16)next->nvcsw == thread->sleeps)
+	if (!HAS_TASK_PT_REGS || !counts_waits() || thread->arrivals == UNKNOWN_ARRIVALS ||
+	    (__u16)next->nvcsw == thread->sleeps)
 		return;
 	regs = (struct pt_regs *)bpf_task_pt_regs(next);
 	/* Outside of calls the number is negative, and has no flags. */

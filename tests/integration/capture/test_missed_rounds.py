@@ -77,7 +77,7 @@ def test_round_is_reported_if_the_switch_it_began_with_was_missed(
     assert its is not None
     ran_ns = its.user_ns + its.kernel_ns + its.hard_irq_ns + its.soft_irq_ns
     done_ns = its.blocked_ns if work == "sleep" else ran_ns
-    assert done_ns >= 0.9 * LENGTH_MS * MS - its.ready_ns
+    assert done_ns >= 0.9 * LENGTH_MS * MS - its.ready_ns, its
 
 
 @pytest.mark.usefixtures("earlier_calls")
@@ -149,7 +149,7 @@ def test_ring_is_waited_for_in_no_round_if_the_switch_was_missed(
 
 
 # Polls what has an event at once, again and again.
-POLLS = "import select; p = select.poll(); p.register(0)\nwhile True: p.poll(0)"
+POLLS = "import select; p = select.poll(); p.register(0); print(flush=True)\nwhile True: p.poll(0)"
 QUOTA_US, PERIOD_US, TRIES = 60_000, 400_000, 4
 
 
@@ -164,8 +164,12 @@ def test_who_is_throttled_on_its_way_out_of_a_poll_unseen_has_a_round(
         except NotHereError as error:
             pytest.skip(str(error))
         command = [sys.executable, "-c", POLLS]
-        target = stack.enter_context(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+        target = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        )
         stack.callback(target.kill)
+        assert target.stdout is not None
+        target.stdout.readline()
         join(group, target.pid)
         watch = stack.enter_context(watch_of(target.pid, monkeypatch))
         programs = programs_of(watch)
