@@ -472,10 +472,10 @@ def polls(count: int, timed_out: int, across: int = 0) -> tuple[SyscallStats, ..
             polls(5, 5),
             "asleep",
             "Its polls timed out: it waited in vain for events on the TCP connection to"
-            " 10.0.0.1:5432.",
+            " 10.0.0.1:5432 (fd 5).",
         ),
         (None, polls(5, 6, across=1), "asleep", "Its polls timed out: no event came."),
-        (SOCKET, polls(0, 1, across=1), "wait_poll", "Its polls timed out: no event came."),
+        (SOCKET, polls(0, 1, across=1), "wait_poll", "Its polls timed out: no event came on fd 5."),
     ],
 )
 def test_polls_that_time_out_waited_in_vain(

@@ -216,9 +216,9 @@ def _in_vain(sample: Sample, slept: list[Sleep], where: str) -> str:
         return f"Its waits{where} timed out."
     file = main_file(slept)
     events = file.phrase(sample, slept[0].reason) if file is not None else None
-    if events is None:
+    if file is None or events is None:
         return f"Its polls{where} timed out: no event came."
-    return f"Its polls{where} timed out: it waited in vain for {events}."
+    return f"Its polls{where} timed out: it waited in vain for {events} (fd {file.file.fd})."
 
 
 def _woken(case: Case, slept: list[Sleep], call: str = "") -> tuple[str, ...]:

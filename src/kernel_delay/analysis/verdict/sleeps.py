@@ -213,7 +213,8 @@ def _say(case: Case, wait: Wait) -> Statement:
         story = () if case.summed else waker_story(sample, waker.tid, waker.ns)
         details += story or (awaited_thread(case) if AS_WITH_GIL in details else ())
     elif wait.by_peers and not case.summed and timed_out(sample, thread, slept):
-        details.append("Its polls timed out: no event came.")
+        on = f" on fd {file.file.fd}" if file is not None and file.is_sure else ""
+        details.append(f"Its polls timed out: no event came{on}.")
     elif wait.reason == "futex" and not among_locks:
         details += switches(case, slept) if is_python(sample) else ()
         details += awaited_thread(case)
