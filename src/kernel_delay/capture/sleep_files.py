@@ -17,7 +17,6 @@ from kernel_delay.host.cgroups import read_freezers
 from kernel_delay.host.file_status import file_status
 from kernel_delay.host.kernel_names import WRITES
 from kernel_delay.host.open_files import (
-    INODE_MASK,
     PIDFD,
     Descriptor,
     End,
@@ -26,7 +25,6 @@ from kernel_delay.host.open_files import (
     holders,
     is_asleep,
     kernel_device,
-    only_watched,
     process_of_pidfd,
 )
 from kernel_delay.host.open_files.unix import UnixSockets
@@ -120,15 +118,8 @@ def find_files(
     inet: dict[int, InetSockets] = {}
     for key, (tid, reason) in asked.items():
         described = describe(key.process, tid, key.fd, key.inode)
-        if described is None or not _fits(reason, described.kind):
-            continue
-        found[key] = _find(key, described, unix_sockets, inet)
-        only = only_watched(key.process, key.fd) if described.kind == "epoll" else None
-        if only is not None:
-            of_only = replace(key, fd=only[0], inode=only[1] & INODE_MASK)
-            described = describe(key.process, tid, of_only.fd, of_only.inode)
-            if described is not None:
-                found[key] = _find(of_only, described, unix_sockets, inet)
+        if described is not None and _fits(reason, described.kind):
+            found[key] = _find(key, described, unix_sockets, inet)
     ends: dict[End, set[int]] = {}
     for key, each in found.items():
         if each.end is not None:

@@ -262,40 +262,6 @@ def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
     assert 0.9 * between_ns - its.ready_ns - its.unaccounted_ns <= without_ns <= 1.1 * between_ns
 
 
-EPOLLER = """
-import os, select, signal, sys
-signal.alarm(int(sys.argv[1]))
-epoll = select.epoll()
-for fd in map(int, sys.argv[2:]):
-    epoll.register(fd, select.EPOLLIN)
-while True:
-    epoll.poll(0.01)
-"""
-
-
-@pytest.mark.usefixtures("earlier_calls")
-@pytest.mark.parametrize("count", [1, 2])
-def test_epoll_of_one_file_names_it(count: int, start_capture: StartCapture) -> None:
-    """Of what several are watched for is not known."""
-    pipes = [os.pipe() for _ in range(count)]
-    watched_fds = [reads for reads, _ in pipes]
-    words = (sys.executable, "-c", EPOLLER, str(LIFE_S), *map(str, watched_fds))
-    with subprocess.Popen(words, pass_fds=watched_fds) as process:
-        sample = start_capture(process.pid, "0.5").sample()
-        process.kill()
-    files = [each.file for each in slept(sample, process.pid) if each.reason == "epoll"]
-    inodes = {reads: os.fstat(reads).st_ino for reads in watched_fds}
-    for fd in (fd for ends in pipes for fd in ends):
-        os.close(fd)
-    (file,) = (file for file in files if file is not None)
-    if count > 1:
-        assert (file.kind, file.peers) == ("epoll", ())
-    else:
-        assert file.kind == "pipe"
-        assert inodes[file.fd] == file.inode
-        assert os.getpid() in [peer.pid for peer in file.peers]
-
-
 ASKER = """
 import os, select, signal, sys
 signal.alarm(int(sys.argv[1]))

@@ -334,19 +334,6 @@ def watched_by_epoll(process: Path, fd: int, most_bytes: int = MOST_FDINFO_BYTES
     return [int(words[1]) for words in found if words[:1] == ["tfd:"] and len(words) > 1]
 
 
-def only_watched(pid: int, fd: int) -> tuple[int, int] | None:
-    """Return the descriptor and the inode's number of the only file that an epoll one watches."""
-    try:
-        lines = [*read_lines(PROC / str(pid) / "fdinfo" / str(fd), MOST_FDINFO_BYTES)]
-    except OSError:
-        return None
-    found = [line.split() for line in lines if line.startswith("tfd:")]
-    if len(found) != 1:
-        return None
-    inodes = [word.removeprefix("ino:") for word in found[0] if word.startswith("ino:")]
-    return (int(found[0][1]), int(inodes[0], 16)) if inodes else None
-
-
 def watched_now(pid: int, tid: int, patience: "Patience") -> list[int]:
     """Return what a thread waits for now in a poll; nothing where it does not, or for too many.
 
