@@ -495,9 +495,17 @@ def test_each_poll_is_to_time_out(syscalls: tuple[SyscallStats, ...]) -> None:
     assert "Timers or devices woke it." in remark(judged).details
 
 
-def test_what_was_missed_may_have_been_an_event() -> None:
+@pytest.mark.parametrize(
+    "lost",
+    [
+        Lost(missed_events=1, missed_calls=1),
+        Lost(missed_events=1, missed_threads=1),
+        Lost(dropped_records=1),
+    ],
+)
+def test_what_was_lost_may_have_been_an_event(lost: Lost) -> None:
     sleep = slept("poll", 480, "poll", TIMER)
     thread = replace(asleep(PID, "app", sleep), syscalls=polls(5, 5))
-    judged = judge(replace(sample(thread), lost=Lost(missed_events=1, missed_calls=1)))
+    judged = judge(replace(sample(thread), lost=lost))
 
     assert "timed out" not in remark(judged).text

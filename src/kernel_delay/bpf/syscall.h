@@ -119,12 +119,11 @@ static __always_inline void enter_syscall(struct thread *thread, __u64 syscall,
 /* include/uapi/asm-generic/errno.h, as on x86 and arm64. */
 #define ETIMEDOUT 110
 
-/* All bits if a call with these flags that returns @value ended by its time-out, and else none. */
+/* Did a call with these flags that returns @value end by its time-out? 1 or 0, without a branch. */
 static __always_inline __u64 is_timed_out(__u8 flags, long value)
 {
-	__u64 is_poll = 0 - (__u64)(flags / SYSCALL_IS_POLL & 1);
-
-	return (is_poll & mask_if_same(value, 0)) | mask_if_same(value, -ETIMEDOUT);
+	return (flags / SYSCALL_IS_POLL & mask_if_same(value, 0) & 1) |
+	       (mask_if_same(value, -ETIMEDOUT) & 1);
 }
 
 /* @thread's call, which crosses a boundary of the window, is over. Not static, as take_record(). */
@@ -152,7 +151,7 @@ static __always_inline void end_call(struct thread *thread, __u8 flags, long val
 	struct syscall_record *syscall;
 
 	if (!is_within(timestamp, thread->syscall_since_ns)) {
-		end_call_across(thread, is_timed_out(flags, value) & 1, timestamp);
+		end_call_across(thread, is_timed_out(flags, value), timestamp);
 		return;
 	}
 	syscall = find_syscall_record(thread, thread->syscall);
@@ -160,7 +159,7 @@ static __always_inline void end_call(struct thread *thread, __u8 flags, long val
 		return;
 	count_interval(&syscall->calls, timestamp, thread->syscall_since_ns);
 	count_length(&syscall->lengths, timestamp, thread->syscall_since_ns);
-	syscall->timed_out += is_timed_out(flags, value) & 1;
+	syscall->timed_out += is_timed_out(flags, value);
 }
 
 /*

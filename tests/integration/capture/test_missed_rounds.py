@@ -20,6 +20,7 @@ from tests.integration.capture.captures import assert_accounted
 from tests.integration.capture.test_cgroups import is_asleep
 from tests.integration.capture.test_missed_events import Holed
 from tests.verdicts.cgroups import cpu_quota, join
+from tests.verdicts.oracle import throttled_ns
 from tests.verdicts.truth import NotHereError
 from tests.workload import wait_until
 
@@ -177,14 +178,14 @@ def test_who_is_throttled_on_its_way_out_of_a_poll_unseen_has_a_round(
         def miss() -> None:
             for _ in range(TRIES):
                 wait_for_period(group)
-                before_ns, begun_ns = throttled_ns_of(group), time.monotonic_ns()
+                before_ns, begun_ns = throttled_ns(group), time.monotonic_ns()
                 with programs.blind("on_sched_switch"):
                     time.sleep(PERIOD_US / 2e6)
                     now_ns = time.monotonic_ns()
                 wait_for_period(group)
-                throttled_ns = throttled_ns_of(group) - before_ns
-                # It was until about now.
-                if begun_ns < time.monotonic_ns() - throttled_ns < now_ns:
+                # It was throttled until about now.
+                since_ns = time.monotonic_ns() - (throttled_ns(group) - before_ns)
+                if begun_ns < since_ns < now_ns:
                     unseen_ns.append(now_ns)
             target.kill()
 
@@ -204,19 +205,8 @@ def wait_for_period(group: Path) -> None:
 
 def periods_of(group: Path) -> int:
     """In how many it wanted a CPU."""
-    return statistics_of(group)["nr_periods"]
-
-
-def throttled_ns_of(group: Path) -> int:
-    """How long it was throttled, as far as that is over, in ns: of v1 or v2."""
-    found = statistics_of(group)
-    return found.get("throttled_time", 1000 * found.get("throttled_usec", 0))
-
-
-def statistics_of(group: Path) -> dict[str, int]:
-    """Its cpu.stat."""
-    lines = (line.split() for line in (group / "cpu.stat").read_text().splitlines())
-    return {key: int(value) for key, value in lines}
+    statistics = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(statistics["nr_periods"])
 
 
 class Asked:

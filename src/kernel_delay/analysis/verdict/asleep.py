@@ -128,9 +128,9 @@ def _look_at(sample: Sample, thread: Thread, slept: list[Sleep]) -> str | None:
     """What may show where the main thread sleeps, or whom it polls if no event ended that."""
     if slept[0].reason == "clock":
         return look_for_place(sample, thread)
-    is_ended = any(sleep.wakers or sleep.short_ns for sleep in slept)
     if slept[0].reason not in POLL_REASONS:
         return None
+    is_ended = any(sleep.wakers or sleep.short_ns for sleep in slept)
     if is_ended and not (timed_out(sample, thread, slept) and main_file(slept)):
         return None
     return look_for_whom(sample, thread)
@@ -237,13 +237,14 @@ def _woken(case: Case, slept: list[Sleep], call: str = "") -> tuple[str, ...]:
         # Short waits are not looked at: who ended these is not known.
         return () if any(sleep.short_ns for sleep in slept) else (f"Nobody woke it{where}.",)
     kinds = {waker.kind for waker in wakers}
-    if kinds <= {"hard_irq", "soft_irq"} and _are_of(slept, ("clock",)):
+    are_interrupts = kinds <= {"hard_irq", "soft_irq"}
+    if are_interrupts and _are_of(slept, ("clock",)):
         return (f"Its own timer woke it{where}.",)
-    if kinds <= {"hard_irq", "soft_irq"} and timed_out(sample, case.thread, slept):
+    if are_interrupts and timed_out(sample, case.thread, slept):
         return (_in_vain(sample, slept, where),)
     if kinds == {"hard_irq"}:
         return (f"Timers or devices woke it{where}.",)
-    if kinds <= {"hard_irq", "soft_irq"}:
+    if are_interrupts:
         # Loopback too: the sender's soft IRQ wakes the receiver.
         return (
             f"Soft IRQs woke it{where}: for timers or for packets, also those from this machine.",

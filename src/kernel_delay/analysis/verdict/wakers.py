@@ -135,5 +135,6 @@ def timed_out(sample: Sample, thread: Thread, slept: Sequence[Sleep]) -> bool:
     calls = [call for call in thread.syscalls if call.name in names]
     ended = sum(call.count + call.across for call in calls)
     # What was missed may have ended otherwise, and so may a call that is not known.
-    is_known = None not in names and not sample.lost.missed_calls and "calls" not in sample.unseen
+    lost = sample.lost.missed_calls + sample.lost.missed_threads + sample.lost.dropped_records
+    is_known = None not in names and not lost and "calls" not in sample.unseen
     return is_known and 0 < ended == sum(call.timed_out for call in calls)
