@@ -77,7 +77,7 @@ def test_fields_are_those_documented() -> None:
         " time preempted_ns cpu_taken_by lock_waits page_faults"
         " sleeps own_soft_irq_ns signals migrations scheduling task_times threads"
         " kernel_worker cpu_taken_by_others_ns cpu_taken_by_unknown_ns lock_waits_others_ns chain"
-        " pmd unsplit_ns"
+        " pmd unsplit_ns newest_signal"
     )
     assert thread["syscalls"][2] == {
         "number": 7,

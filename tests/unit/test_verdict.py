@@ -18,6 +18,7 @@ from kernel_delay.model import (
     Intervals,
     LockWait,
     Lost,
+    NewestSignal,
     OwnerActivity,
     PageFaults,
     Sample,
@@ -929,6 +930,32 @@ def test_signals_that_come_as_often_as_a_timer_interrupts_may_be_why(
     text = found("interrupt_load", sample(signalled)).text
     assert ("99,800 signals a second: a timer that sends them" in text) == is_said
     assert ("signals" in text) == is_said
+
+
+@pytest.mark.parametrize(
+    ("newest", "sentence"),
+    [
+        (NewestSignal(14, "timer"), "SIGALRM, sent by a timer."),
+        (
+            NewestSignal(23, "process", bare_sample().target.pid, "main"),
+            "SIGURG, sent by its own process.",
+        ),
+        (NewestSignal(10, "process", 77, "storm"), "SIGUSR1, sent by storm (77)."),
+        (NewestSignal(10, "process", 77), "SIGUSR1, sent by process 77, which has exited."),
+        (NewestSignal(37, "process"), "SIGRTMIN+3, sent by a process of another PID namespace."),
+        (NewestSignal(29, "kernel"), "SIGIO, sent by the kernel."),
+    ],
+)
+def test_newest_of_many_signals_has_its_sender(newest: NewestSignal, sentence: str) -> None:
+    thread = replace(
+        timed_thread(5, "a", user=450),
+        task_times=TaskTimes(user_ns=50 * MS, system_ns=400 * MS, minor_faults=0, major_faults=0),
+        newest_signal=newest,
+    )
+    many = found("doubtful_user", sample(replace(thread, signals=50_000))).text
+    assert f"100,000 signals a second. The newest was {sentence}" in many
+    few = found("doubtful_user", sample(replace(thread, signals=5))).text
+    assert "newest" not in few
 
 
 def test_an_interrupt_is_no_more_than_what_others_raised() -> None:

@@ -159,7 +159,9 @@ int BPF_PROG(on_task_rename_fallback, struct task_struct *task, const char *comm
 /* include/uapi/asm-generic/signal-defs.h */
 #define SIG_IGN 1
 
-static __always_inline void note_signal(struct task_struct *task, const struct k_sigaction *action)
+static __always_inline void note_signal(struct task_struct *task, int signal,
+					const struct kernel_siginfo *info,
+					const struct k_sigaction *action)
 {
 	struct thread *thread = find_settled_thread(task);
 	struct thread_record *record;
@@ -171,8 +173,12 @@ static __always_inline void note_signal(struct task_struct *task, const struct k
 	use_round(&timestamp, thread);
 	record = find_or_make_record(thread, &timestamp);
 	if (record && timestamp.now_ns >= timestamp.start_ns &&
-	    timestamp.now_ns < timestamp.stop_ns)
+	    timestamp.now_ns < timestamp.stop_ns) {
 		record->account.signals++;
+		record->account.signal = signal;
+		record->account.signal_code = BPF_CORE_READ(info, si_code);
+		record->account.signal_sender = find_sender(info);
+	}
 	/* Where the handler's end is not hooked, from its beginning on all time counts. */
 	if (options.polls_only && !thread->handler_end_ns &&
 	    (__u64)BPF_CORE_READ(action, sa.sa_handler) > SIG_IGN)
@@ -187,7 +193,7 @@ int BPF_PROG(on_signal_deliver, int signal, struct kernel_siginfo *info, struct 
 
 	if (!options.accounting || !is_target(task))
 		return 0;
-	note_signal(task, action);
+	note_signal(task, signal, info, action);
 	if (signal >= SIGSTOP && signal <= SIGTTOU)
 		note_stop(task, signal, info);
 	return 0;

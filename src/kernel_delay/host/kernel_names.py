@@ -1,5 +1,7 @@
 """Names that the kernel has for calls that wait, and for interrupts, also in others' recordings."""
 
+import signal
+
 # Those whose purpose is to wait for something to happen on file descriptors:
 # between two of them a thread works through what there was. A kernel has not
 # each of them on every architecture. io_uring_enter(2) is none of them: it may
@@ -104,6 +106,14 @@ SOFT_IRQS = (
 def soft_irq_name(vector: int) -> str | None:
     """Return the vector's name as /proc/softirqs has it, in lower case; None if it has none."""
     return SOFT_IRQS[vector] if vector < len(SOFT_IRQS) else None
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as SIGTERM or SIGRTMIN+3, or its number if it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number >= signal.SIGRTMIN else str(number)
 
 
 OPENS = frozenset(("open", "openat", "openat2", "creat"))

@@ -207,14 +207,27 @@ def tracer(pid: int, tids: Iterable[int]) -> tuple[str, int] | None:
 def stopper(pid: int, signal: int, sender: int, *, alone: bool) -> Stopper:
     """Return who sent process `pid` the signal: `sender` is of its PID namespace, 0 if no process.
 
-    Whoever is in another namespace than the tool, or gone, has no name. `alone` is as in Stopper.
+    `alone` is as in Stopper.
+    """
+    known, comm = sender_of(pid, sender)
+    return Stopper(signal, known, comm, alone)
+
+
+def sender_of(pid: int, sender: int) -> tuple[int, str | None]:
+    """Return the PID and the name of who sent process `pid` a signal.
+
+    Whoever is in another namespace than the tool has neither, and who is gone no name.
+
+    Args:
+        pid: Who got the signal.
+        sender: The sender in the PID namespace of that process; 0 if no process sent it.
     """
     if not sender or not _shares_namespace(pid):
-        return Stopper(signal, 0, alone=alone)
+        return 0, None
     try:
-        return Stopper(signal, sender, read_comm(PROC / str(sender)), alone)
+        return sender, read_comm(PROC / str(sender))
     except OSError:
-        return Stopper(signal, sender, alone=alone)
+        return sender, None
 
 
 def _shares_namespace(pid: int) -> bool:

@@ -85,6 +85,7 @@ from kernel_delay.model.syscalls import (
 from kernel_delay.model.thread import (
     CpuTaker,
     LockWait,
+    NewestSignal,
     OwnerActivity,
     PageFaults,
     Thread,
@@ -135,6 +136,7 @@ __all__ = [
     "Lost",
     "MeasuringCommand",
     "MemoryLimit",
+    "NewestSignal",
     "OtherThread",
     "OwnerActivity",
     "PacketLosses",

@@ -1,5 +1,7 @@
 """What the kernel did to one thread, and where all of its window went."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from kernel_delay.model.appctl import PmdStats
@@ -132,6 +134,23 @@ class LockWait(Struct, frozen=True, gc=False):
     owner: OwnerActivity | None = None
 
 
+class NewestSignal(Struct, frozen=True, gc=False):
+    """The last signal that was delivered to a thread within the window, and who sent it.
+
+    Attributes:
+        signal: The number of the signal.
+        origin: `process`: kill(2) and the like. `timer`: of timer_create(2), setitimer(2) or
+            alarm(2). `kernel`: another event, as a fault or a file's readiness.
+        pid: The process that sent it. 0: none did, or one of another PID namespace.
+        comm: The name of that process. None: it has exited.
+    """
+
+    signal: int
+    origin: Literal["process", "timer", "kernel"]
+    pid: int = 0
+    comm: str | None = None
+
+
 class Thread(Struct, frozen=True, gc=False):
     """What the kernel did to one thread within the window.
 
@@ -175,6 +194,7 @@ class Thread(Struct, frozen=True, gc=False):
         pmd: What a PMD thread of Open vSwitch did. None: it is no PMD thread, or not known.
         unsplit_ns: The part of `user_ns` that may have been in system calls, in ns: what a watch
             without `--calls` has no sample of.
+        newest_signal: The last one of `signals`. None: there was none, or not known.
     """
 
     tid: int
@@ -206,3 +226,4 @@ class Thread(Struct, frozen=True, gc=False):
     chain: WaitChain | None = None
     pmd: PmdStats | None = None
     unsplit_ns: int = 0
+    newest_signal: NewestSignal | None = None

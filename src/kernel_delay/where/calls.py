@@ -1,16 +1,16 @@
 """Which object a system call waits for, by its arguments and the memory that they point to."""
 
 import os
-import signal
 import struct
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from signal import SIGKILL, SIGSTOP
 
 from msgspec import Struct, structs
 
 from kernel_delay.formatting import NS_PER_MS, NS_PER_S, brief
-from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES
+from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES, signal_name
 from kernel_delay.host.open_files import EPOLLS
 from kernel_delay.host.target import PROC, children_of, read_comm
 from kernel_delay.symbols.memory import Read
@@ -65,7 +65,7 @@ _THREAD_BYTES = 4096
 
 _LONGEST_NS = 100 * 365 * 24 * 3600 * NS_PER_S
 
-_NEVER_AWAITED = (signal.SIGKILL, signal.SIGSTOP)
+_NEVER_AWAITED = (SIGKILL, SIGSTOP)
 _ANY_SIGNAL = 60  # glibc keeps two of the other 62 for itself
 
 _P_PID = 1
@@ -221,7 +221,7 @@ class Calls:
         content = self._read(call.arguments[0], 8)
         blocked = int.from_bytes(content, "little")
         numbers = [number for number in range(1, 65) if blocked >> number - 1 & 1]
-        names = [_signal_name(number) for number in numbers if number not in _NEVER_AWAITED]
+        names = [signal_name(number) for number in numbers if number not in _NEVER_AWAITED]
         words = "a signal" if not content else "no signal" if not names else "any signal"
         if len(names) > MOST_NAMED and len(names) < _ANY_SIGNAL:
             names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"]
@@ -385,13 +385,6 @@ def mutex_owner(content: bytes, compat: bool) -> int:
     if not users or any(robust) or kind & ~(_MUTEX_TYPES | _MUTEX_ELISION):
         return 0
     return owner if is_recursive == bool(count) else 0
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number >= signal.SIGRTMIN else str(number)
 
 
 def _signed(argument: int) -> int:

@@ -1,6 +1,7 @@
 """What the kernel counts of a thread: its faults, its signals, and times that doubt the account."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.model import Thread
+from kernel_delay.host.target import read_comm
+from kernel_delay.model import NewestSignal, Thread
 from tests import commands
 from tests.integration.capture.in_process import LONG_WINDOW_S, Timed, timed
 from tests.integration.capture.workload import StartWorkload
@@ -20,7 +22,8 @@ from tests.workload import wait_until
 # Does what a line says, as often as it says, and answers.
 PROGRAM = """
 import mmap, os, signal, sys, time
-signal.signal(signal.SIGUSR1, lambda number, frame: None)
+for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGCHLD):
+    signal.signal(number, lambda number, frame: None)
 memory = mmap.mmap(-1, 1 << 22)
 cpus = sorted(os.sched_getaffinity(0)) * 2
 # A page's first fault is a major one where shared memory is in ramfs (CONFIG_SHMEM=n).
@@ -32,6 +35,14 @@ for line in sys.stdin:
     for turn in range(int(times)):
         if what == "signals":
             os.kill(os.getpid(), signal.SIGUSR1)
+        elif what == "alarms":
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            while signal.getitimer(signal.ITIMER_REAL)[0]:
+                time.sleep(0.001)
+        elif what == "children":
+            if not os.fork():
+                os._exit(0)
+            os.wait()
         elif what == "moves":
             os.sched_setaffinity(0, {cpus[turn % 2]})
         else:
@@ -87,6 +98,40 @@ def test_faults_are_those_of_proc(program: "subprocess.Popen[str]") -> None:
 def test_each_signal_that_is_delivered_is_counted(program: "subprocess.Popen[str]") -> None:
     _, thread = do(program, "signals", 5_000)
     assert thread.signals == 5_000
+
+
+@pytest.mark.parametrize(
+    ("what", "number", "origin"),
+    [
+        ("signals", signal.SIGUSR1, "process"),
+        ("alarms", signal.SIGALRM, "timer"),
+        ("children", signal.SIGCHLD, "kernel"),
+    ],
+)
+def test_newest_signal_has_its_origin(
+    program: "subprocess.Popen[str]", what: str, number: int, origin: str
+) -> None:
+    _, thread = do(program, what, 2)
+    newest = thread.newest_signal
+    assert newest is not None
+    assert (newest.signal, newest.origin) == (number, origin)
+    own = (program.pid, read_comm(Path(f"/proc/{program.pid}")))
+    assert (newest.pid, newest.comm) == (own if origin == "process" else (0, None))
+
+
+def test_newest_signal_has_the_name_of_its_sender(program: "subprocess.Popen[str]") -> None:
+    def send() -> None:
+        program.send_signal(signal.SIGUSR1)
+        # Delivered once it answers.
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write("signals 0\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "done\n"
+
+    (thread,) = timed(program.pid, send).sample.threads
+    sender = NewestSignal(signal.SIGUSR1, "process", os.getpid(), read_comm(Path("/proc/self")))
+    assert (thread.signals, thread.newest_signal) == (1, sender)
 
 
 def migrations(pid: int) -> int:

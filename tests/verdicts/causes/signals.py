@@ -18,7 +18,7 @@ def stage() -> Iterator[Staged]:
                 "user_work",
                 # The timer itself interrupts it.
                 "interrupt_load",
-                names=("signals a second",),
+                names=("signals a second", "SIGUSR1, sent by a timer"),
                 also=("kernel_work",),
             ),
         )

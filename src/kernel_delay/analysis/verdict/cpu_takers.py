@@ -12,6 +12,7 @@ from kernel_delay.analysis.verdict.user_work import (
     doubtful_ns,
     interrupts_of,
     is_doubtful,
+    newest_signal,
     per_s,
     signals_of,
 )
@@ -149,7 +150,8 @@ def _signals_of_timers(case: Case, most: str) -> tuple[str, ...]:
     signals = signals_of(sample, thread)
     if most not in _TIMERS or signals is None or 2 * (thread.signals or 0) < interrupts:
         return ()
-    return (f"It had {signals}: a timer that sends them may be why.",)
+    newest = newest_signal(sample, thread)
+    return (f"It had {signals}: a timer that sends them may be why.", *newest)
 
 
 def _beside_handlers(case: Case) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from kernel_delay.analysis.verdict.formatting import name
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
+from kernel_delay.host.kernel_names import signal_name
 from kernel_delay.model import Sample, Stopper, Thread
 
 # In service nothing stops a process: any stop is intended.
@@ -57,7 +58,7 @@ def _of_tracer(claim: str, tracer: tuple[str, int], *, has_left: bool) -> Statem
 def _of_signal(
     claim: str, traced: tuple[str, ...], stopper: Stopper, is_sure: bool, advice: str
 ) -> Statement:
-    signal = _SIGNALS.get(stopper.signal, f"signal {stopper.signal}")
+    signal = signal_name(stopper.signal)
     if stopper.comm is not None:
         signal += f", which {stopper.comm} ({stopper.pid}) sent"
     elif stopper.pid:
@@ -99,10 +100,6 @@ def stops_as_traced(thread: Thread) -> bool:
     if stops is None or thread.time is None or stops.count < _OFTEN:
         return False
     return stops.total_ns - stops.max_ns >= _MOST * thread.time.stopped_ns
-
-
-# include/uapi/asm-generic/signal.h, as on x86 and arm64
-_SIGNALS = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 
 
 # With SIGCONT it would try that again, and be stopped again (termios(3), "tostop").

@@ -15,6 +15,7 @@ from kernel_delay.analysis.verdict.rule import (
 )
 from kernel_delay.analysis.verdict.stopped_or_frozen import stops_as_traced
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
+from kernel_delay.host.kernel_names import signal_name
 from kernel_delay.model import Sample, SyscallStats, TaskTimes, Thread, ThreadTime
 
 # Calls that read a number which the kernel has at hand: kernel/sys.c, 5.14 to 6.18.
@@ -216,7 +217,7 @@ def _say_doubtful(case: Case) -> Statement | None:
         f"the kernel {how} {name(sample, thread)},{where}",
         "kernel",
         evidence,
-        (*_causes(causes), *memory_limit(sample)),
+        (*_causes(causes), *newest_signal(sample, thread), *memory_limit(sample)),
         estimated=True,
     )
 
@@ -245,6 +246,25 @@ def signals_of(sample: Sample, thread: Thread) -> str | None:
     """How many signals the thread had, if they are so many that handing them to it takes long."""
     rate = per_s(thread.signals or 0, sample)
     return f"{rate:,.0f} signals a second" if rate >= MANY_PER_S else None
+
+
+def newest_signal(sample: Sample, thread: Thread) -> tuple[str, ...]:
+    """Say which signal came last and from where, if there were so many that they take long."""
+    newest = thread.newest_signal
+    if newest is None or signals_of(sample, thread) is None:
+        return ()
+    if newest.origin == "timer":
+        sender = "a timer"
+    elif newest.origin == "kernel":
+        sender = "the kernel"
+    elif newest.pid == sample.target.pid:
+        sender = "its own process"
+    elif newest.comm is not None:
+        sender = f"{newest.comm} ({newest.pid})"
+    else:
+        gone = f"process {newest.pid}, which has exited"
+        sender = gone if newest.pid else "a process of another PID namespace"
+    return (f"The newest was {signal_name(newest.signal)}, sent by {sender}.",)
 
 
 def causes_of(sample: Sample, thread: Thread) -> list[str]:
@@ -336,6 +356,7 @@ def _unknown(sample: Sample, thread: Thread) -> Iterator[str]:
     signals = signals_of(sample, thread)
     if signals is not None and not is_doubtful(sample, thread):
         yield f"It also had {signals}: how much the kernel took for these is not known."
+        yield from newest_signal(sample, thread)
 
 
 def not_refuted(sample: Sample, thread: Thread) -> bool:

@@ -1,5 +1,6 @@
 """From one thread's records of one window to what a Sample says of it."""
 
+import signal
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -13,11 +14,13 @@ from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.host.kernel_names import irq_vector_name, soft_irq_name
 from kernel_delay.host.syscalls import CALLS_REMEMBERED, Syscall, syscall
+from kernel_delay.host.system_state import sender_of
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
     HardIrqStats,
     Histogram,
     Intervals,
+    NewestSignal,
     PageFaults,
     SoftIrqStats,
     SyscallStats,
@@ -26,6 +29,7 @@ from kernel_delay.model import (
 
 if TYPE_CHECKING:
     from kernel_delay.cdata import Array
+    from kernel_delay.loader._records import Account as AccountRecord
     from kernel_delay.loader._records import (
         DumpedThread,
         HardIrqRecord,
@@ -123,8 +127,31 @@ def accounted_stats(
         preempted_ns=account.preempted_ns,
         page_faults=faults if sees_faults else None,
         signals=signals,
+        newest_signal=_newest_signal(accounts, name.process) if signals else None,
         own_soft_irq_ns=min(account.call_soft_irq_ns, _sending_ns(thread.soft_irqs)),
     )
+
+
+# include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3) and tgkill(2); timer_create(2); others.
+_SI_OF_PROCESSES = (0, -1, -6)
+_SI_TIMER = -2
+_SI_KERNEL = 0x80
+
+# As what the kernel sends the ends of setitimer(2) and alarm(2), 5.14 to 7.2.
+_OF_INTERVAL_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+
+
+def _newest_signal(accounts: "list[AccountRecord]", pid: int) -> NewestSignal | None:
+    """Return the last signal of a thread of process `pid`, which has these accounts."""
+    newest = next((each for each in reversed(accounts) if each.signal), None)
+    if newest is None:
+        return None
+    number, code = newest.signal, newest.signal_code
+    if code in _SI_OF_PROCESSES:
+        return NewestSignal(number, "process", *sender_of(pid, newest.signal_sender))
+    if code == _SI_TIMER or (code == _SI_KERNEL and number in _OF_INTERVAL_TIMERS):
+        return NewestSignal(number, "timer")
+    return NewestSignal(number, "kernel")
 
 
 def _sending_ns(soft_irqs: tuple[SoftIrqStats, ...]) -> int:
