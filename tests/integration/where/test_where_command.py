@@ -220,6 +220,33 @@ def test_time_asleep_is_a_lower_bound() -> None:
     assert 0 < thread.at_least_ns < ended_ns - began_ns
 
 
+# Takes a CPU from all threads of a lower priority, once it has printed a line.
+TAKES_A_CPU = """
+import os
+os.sched_setaffinity(0, {{{cpu}}})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({priority}))
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+def test_time_without_a_cpu_is_a_lower_bound() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with python(TAKES_A_CPU.format(cpu=cpu, priority=1)) as waiting:
+        began_ns = time.monotonic_ns()
+        with python(TAKES_A_CPU.format(cpu=cpu, priority=2)):
+            taken_ns = time.monotonic_ns()
+            time.sleep(0.1)
+            asked_ns = time.monotonic_ns()
+            thread = threads_of(waiting.pid)[waiting.pid]
+            ended_ns = time.monotonic_ns()
+    assert thread.state == "runnable"
+    assert thread.at_least_ns is not None
+    # The scheduler's clock and this one may drift apart.
+    assert (asked_ns - taken_ns) / 2 < thread.at_least_ns < ended_ns - began_ns
+
+
 def test_stopped_process_says_by_which_signal() -> None:
     with python("import time; print('on', flush=True); time.sleep(600)") as process:
         os.kill(process.pid, signal.SIGSTOP)
