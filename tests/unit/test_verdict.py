@@ -529,20 +529,6 @@ def test_what_many_ended_threads_lost_is_a_sum() -> None:
     assert found("cpu_contention", sample(*IDLE, long, *requests(30, 4, 490))).tid == 9
 
 
-@pytest.mark.parametrize(
-    ("taker", "worked", "first"),
-    [(3, 400, "kernel_work"), (3, 200, "cpu_contention"), (7, 400, "cpu_contention")],
-)
-def test_work_comes_before_who_waits_for_its_cpu(taker: int, worked: int, first: str) -> None:
-    """What a thread's calls start waits for the next of them to end."""
-    starter = timed_thread(3, "starter", kernel=worked)
-    had = (CpuTaker(taker, "starter", 9, 4 * MS, 4240 if taker == 3 else 7),)
-    started = [replace(each, cpu_taken_by=had) for each in requests(110, 4, 490)]
-    findings = judge(sample(starter, *started)).verdict
-    assert {each.rule for each in findings} == {"kernel_work", "cpu_contention"}
-    assert findings[0].rule == first
-
-
 @pytest.mark.parametrize(("count", "absent"), [(10, 490), (200, 0)])
 def test_few_ended_threads_or_long_lives_are_no_sum(count: int, absent: int) -> None:
     assert "cpu_contention" not in rules_found(sample(*IDLE, *requests(count, 4, absent)))

@@ -56,15 +56,12 @@ RULES: tuple[Rule, ...] = (
 OF_CHAINS = (WAIT_CHAIN.name, WAIT_CHAIN_END.name, WAIT_CHAIN_SEVERAL.name)
 """The rules that find something with `--chains` alone."""
 
-_WORK = (KERNEL_WORK.name, PAGE_FAULTS.name)
-
 
 def judge(sample: Sample) -> Sample:
     """Return the Sample with its verdict: findings and then remarks, the worst first each.
 
     A thread in its own code comes before threads that wait, unless the main thread waits for
-    others than these: futexes are mostly of the process's own, and a timer is nobody. The kernel's
-    work for a thread comes before the wait of others of the process for its CPU. Waits with a
+    others than these: futexes are mostly of the process's own, and a timer is nobody. Waits with a
     known reason come before those without, and where no thread is in its own code, those with a
     wait chain do too. Beside delays, own code counts that took more of a thread's time than each of
     these.
@@ -82,15 +79,12 @@ def judge(sample: Sample) -> Sample:
     findings += lost_packets(sample)
     left = [finding for finding in findings if _key(finding) not in explained]
 
-    def place(finding: Finding) -> tuple[bool, bool, bool, bool, float, bool]:
+    def place(finding: Finding) -> tuple[bool, bool, bool, bool, float]:
         main_waits = _is_main_wait(sample, finding)
         main_waits = main_waits or (busy is None and finding.rule in OF_CHAINS)
         is_busy = finding.remark and finding.rule == USER_WORK.name
         is_unknown = finding.rule == ASLEEP.name
-        work_share = _work_share_of_taker(left, finding)
-        share = finding.share if work_share is None else min(finding.share, work_share)
-        is_effect = work_share is not None
-        return finding.remark, not main_waits, not is_busy, is_unknown, -share, is_effect
+        return finding.remark, not main_waits, not is_busy, is_unknown, -finding.share
 
     return replace(sample, verdict=tuple(_with_gains(sample, sorted(left, key=place))))
 
@@ -101,20 +95,6 @@ def _is_main_wait(sample: Sample, finding: Finding) -> bool:
         return False
     main = (thread for thread in sample.threads if thread.tid == finding.tid)
     return finding.rule != ASLEEP.name or any(waits_for_others(sample, each) for each in main)
-
-
-def _work_share_of_taker(findings: Sequence[Finding], finding: Finding) -> float | None:
-    """The share of the kernel's work for the thread that had the CPU which `finding` lacked.
-
-    If that is most of why it had the CPU, the work is the cause, and the wait for the CPU its
-    effect: the threads that a call starts wait for the next call to end.
-    """
-    taker_tid = finding.evidence.get("taker_tid")
-    if finding.rule != CPU_CONTENTION.name or taker_tid is None:
-        return None
-    work = (each for each in findings if each.rule in _WORK and each.tid == taker_tid)
-    share = max((each.share for each in work if not each.remark), default=0)
-    return share if 2 * share > finding.share else None
 
 
 def _own_code(sample: Sample, delays: Sequence[Rule]) -> Rule:
