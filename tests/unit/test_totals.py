@@ -14,6 +14,7 @@ from kernel_delay.model import (
     Intervals,
     LockWait,
     Lost,
+    NewestSignal,
     OwnerActivity,
     PageFaults,
     Sample,
@@ -212,3 +213,15 @@ def test_what_one_window_lacks_is_the_others() -> None:
     whole, bare = whole_thread(), bare_thread(5, "worker")
     for both in (together(whole, bare), together(bare, whole)):
         assert both == whole
+
+
+def test_newest_signal_of_two_windows_is_the_laters() -> None:
+    one, other, none = (
+        replace(bare_thread(5, "worker"), newest_signal=newest)
+        for newest in (NewestSignal(10, "timer"), NewestSignal(14, "kernel"), None)
+    )
+    assert together(one, other).newest_signal == other.newest_signal
+    assert together(one, none).newest_signal == one.newest_signal
+    # Which of several threads had one last is not known.
+    ended = replace(one, tid=0)
+    assert together(ended, ended).newest_signal is None

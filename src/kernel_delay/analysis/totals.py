@@ -110,7 +110,7 @@ def together(one: Thread, other: Thread) -> Thread:
         sleeps=tuple(sorted(sleeps, key=lambda sleep: -sleep.ns)),
         own_soft_irq_ns=one.own_soft_irq_ns + other.own_soft_irq_ns,
         signals=_sum(one.signals, other.signals),
-        newest_signal=other.newest_signal or one.newest_signal,
+        newest_signal=(other.newest_signal or one.newest_signal) if other.tid else None,
         migrations=_sum(one.migrations, other.migrations),
         scheduling=other.scheduling or one.scheduling,
         task_times=_task_times(one.task_times, other.task_times),

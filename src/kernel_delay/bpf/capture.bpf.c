@@ -167,7 +167,7 @@ static __always_inline void note_signal(struct task_struct *task, int signal,
 	struct thread_record *record;
 	struct timestamp timestamp;
 
-	if (!thread)
+	if (!thread || (__u64)BPF_CORE_READ(action, sa.sa_handler) <= SIG_IGN)
 		return;
 	take_timestamp(&timestamp);
 	use_round(&timestamp, thread);
@@ -177,11 +177,10 @@ static __always_inline void note_signal(struct task_struct *task, int signal,
 		record->account.signals++;
 		record->account.signal = signal;
 		record->account.signal_code = BPF_CORE_READ(info, si_code);
-		record->account.signal_sender = find_sender(info);
+		record->account.signal_sender = BPF_CORE_READ(info, _sifields._kill._pid);
 	}
 	/* Where the handler's end is not hooked, from its beginning on all time counts. */
-	if (options.polls_only && !thread->handler_end_ns &&
-	    (__u64)BPF_CORE_READ(action, sa.sa_handler) > SIG_IGN)
+	if (options.polls_only && !thread->handler_end_ns)
 		thread->handler_end_ns = timestamp.now_ns;
 }
 

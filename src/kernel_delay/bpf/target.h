@@ -239,7 +239,7 @@ static __always_inline __u32 process_id(struct task_struct *task)
 }
 
 /*
- * Who sends a process signals, and who stops it.
+ * Who stops a process.
  */
 
 /* include/uapi/asm-generic/signal.h: from one to the other all stop a process. */
@@ -252,27 +252,18 @@ static __always_inline __u32 process_id(struct task_struct *task)
 #define SI_TKILL -6
 
 /*
- * The process that sent a signal, in the receiver's PID namespace; 0 if none did. From 6.14 on a
- * program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
- */
-static __always_inline __u32 find_sender(const struct kernel_siginfo *info)
-{
-	int code = BPF_CORE_READ(info, si_code);
-
-	if (code != SI_USER && code != SI_QUEUE && code != SI_TKILL)
-		return 0;
-	return BPF_CORE_READ(info, _sifields._kill._pid);
-}
-
-/*
  * Notes who sent a signal that stops the process, SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
- * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop.
+ * (include/uapi/asm-generic/signal.h): one of its threads takes it, and has all stop. From
+ * 6.14 on a program may not follow @info as it may be no pointer (SEND_SIG_PRIV).
  */
 static __always_inline void note_stop(struct task_struct *task, __u32 signal,
 				      const struct kernel_siginfo *info)
 {
-	__u32 sender = find_sender(info);
+	int code = BPF_CORE_READ(info, si_code);
+	__u32 sender = 0;
 
+	if (code == SI_USER || code == SI_QUEUE || code == SI_TKILL)
+		sender = BPF_CORE_READ(info, _sifields._kill._pid);
 	if (control.stop_signal && (control.stop_signal != signal || control.stop_sender != sender))
 		control.other_stops_ns = bpf_ktime_get_ns();
 	control.stop_sender = sender;

@@ -245,9 +245,9 @@ struct account {
 	__u64 tool_ns; /* of MODE_USER: it copied stacks, without interrupts within */
 	__u64 faults; /* page faults of the thread's program */
 	__u64 signals; /* delivered to handlers of its own */
-	__u32 signal_sender; /* of the newest of them: the process that sent it, or 0 */
-	__s16 signal_code; /* its si_code, see sigaction(2) */
-	__u16 signal; /* its number; 0: there was none */
+	__u32 signal; /* the newest of them; 0: there was none */
+	__s32 signal_code; /* its si_code, see sigaction(2) */
+	__u32 signal_sender; /* who sent it, as its receiver numbers processes, if one did */
 	__u64 other_tasks_ns; /* of tasks that had the CPU for which there was no record */
 	__u64 unknown_tasks_ns; /* of waits, or parts, whose slices are overwritten or do not fit */
 	__u64 other_owners_ns; /* of futex owners for which there was no record */

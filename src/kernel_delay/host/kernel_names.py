@@ -1,7 +1,5 @@
 """Names that the kernel has for calls that wait, and for interrupts, also in others' recordings."""
 
-import signal
-
 # Those whose purpose is to wait for something to happen on file descriptors:
 # between two of them a thread works through what there was. A kernel has not
 # each of them on every architecture. io_uring_enter(2) is none of them: it may
@@ -108,12 +106,25 @@ def soft_irq_name(vector: int) -> str | None:
     return SOFT_IRQS[vector] if vector < len(SOFT_IRQS) else None
 
 
+# include/uapi/asm-generic/signal.h (6.18), which x86-64 and arm64 have both, from 1 on.
+SIGNALS = (
+    *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE"),
+    *("SIGKILL", "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT"),
+    *("SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU"),
+    *("SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"),
+)
+
+# The first that programs may use: glibc keeps two of the kernel's for itself, nptl(7).
+SIGRTMIN = 34
+
+
 def signal_name(number: int) -> str:
-    """Return the name of a signal, as SIGTERM or SIGRTMIN+3, or its number if it has none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number >= signal.SIGRTMIN else str(number)
+    """Return what a signal is called, as SIGTERM, SIGRTMIN+3, or signal 33."""
+    if 0 < number <= len(SIGNALS):
+        return SIGNALS[number - 1]
+    if number < SIGRTMIN:
+        return f"signal {number}"
+    return f"SIGRTMIN+{number - SIGRTMIN}" if number > SIGRTMIN else "SIGRTMIN"
 
 
 OPENS = frozenset(("open", "openat", "openat2", "creat"))

@@ -230,6 +230,16 @@ def sender_of(pid: int, sender: int) -> tuple[int, str | None]:
         return sender, None
 
 
+def own_pids(pid: int) -> tuple[int, ...]:
+    """Return the numbers of process `pid` in the PID namespaces from the tool's to its own."""
+    try:
+        lines = read_lines(PROC / str(pid) / "status")
+    except OSError:
+        return (pid,)
+    found = (line.split()[1:] for line in lines if line.startswith("NSpid:"))
+    return tuple(map(int, next(found, [str(pid)])))
+
+
 def _shares_namespace(pid: int) -> bool:
     try:
         own, other = (os.stat(PROC / each / "ns" / "pid") for each in ("self", str(pid)))

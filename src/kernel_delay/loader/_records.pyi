@@ -21,9 +21,9 @@ class Account(Struct[AccountPointer]):
     tool_ns: int
     faults: int
     signals: int
-    signal_sender: int
-    signal_code: int
     signal: int
+    signal_code: int
+    signal_sender: int
     other_tasks_ns: int
     unknown_tasks_ns: int
     other_owners_ns: int

@@ -139,14 +139,17 @@ class NewestSignal(Struct, frozen=True, gc=False):
 
     Attributes:
         signal: The number of the signal.
-        origin: `process`: kill(2) and the like. `timer`: of timer_create(2), setitimer(2) or
-            alarm(2). `kernel`: another event, as a fault or a file's readiness.
-        pid: The process that sent it. 0: none did, or one of another PID namespace.
-        comm: The name of that process. None: it has exited.
+        origin: `itself`: the thread's own process sent it, or made a call that causes it, as
+            SIGPIPE. `process`: another one sent it. `timer`: of timer_create(2), setitimer(2) or
+            alarm(2). `kernel`: another event, as a fault or the end of a child.
+        pid: The other process that sent it. 0: there is none, or the tool has no number for it:
+            the receiver is in another PID namespace than the tool, or has exited.
+        comm: The name of that process at the end of the window. None: it has exited, or is not
+            known.
     """
 
     signal: int
-    origin: Literal["process", "timer", "kernel"]
+    origin: Literal["itself", "process", "timer", "kernel"]
     pid: int = 0
     comm: str | None = None
 
@@ -194,7 +197,8 @@ class Thread(Struct, frozen=True, gc=False):
         pmd: What a PMD thread of Open vSwitch did. None: it is no PMD thread, or not known.
         unsplit_ns: The part of `user_ns` that may have been in system calls, in ns: what a watch
             without `--calls` has no sample of.
-        newest_signal: The last one of `signals`. None: there was none, or not known.
+        newest_signal: The last one of `signals`. None: there was none, or not known, as of several
+            threads.
     """
 
     tid: int

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -65,16 +66,20 @@ def program(root_user: None) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def do(process: "subprocess.Popen[str]", what: str, times: int) -> tuple[Timed, Thread]:
-    """Capture while it does that; returns its thread, too."""
+def do_turns(process: "subprocess.Popen[str]", what: str, times: int) -> None:
+    """Have it do that, and wait until it has."""
     assert process.stdin is not None
     assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
+    process.stdin.write(f"{what} {times}\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n"
+
+
+def do(process: "subprocess.Popen[str]", what: str, times: int) -> tuple[Timed, Thread]:
+    """Capture while it does that; returns its thread, too."""
 
     def work() -> None:
-        stdin.write(f"{what} {times}\n")
-        stdin.flush()
-        assert stdout.readline() == "done\n"
+        do_turns(process, what, times)
         time.sleep(LONG_WINDOW_S)
 
     found = timed(process.pid, work)
@@ -103,35 +108,46 @@ def test_each_signal_that_is_delivered_is_counted(program: "subprocess.Popen[str
 @pytest.mark.parametrize(
     ("what", "number", "origin"),
     [
-        ("signals", signal.SIGUSR1, "process"),
+        ("signals", signal.SIGUSR1, "itself"),
         ("alarms", signal.SIGALRM, "timer"),
         ("children", signal.SIGCHLD, "kernel"),
     ],
 )
 def test_newest_signal_has_its_origin(
-    program: "subprocess.Popen[str]", what: str, number: int, origin: str
+    program: "subprocess.Popen[str]",
+    what: str,
+    number: int,
+    origin: Literal["itself", "timer", "kernel"],
 ) -> None:
     _, thread = do(program, what, 2)
-    newest = thread.newest_signal
-    assert newest is not None
-    assert (newest.signal, newest.origin) == (number, origin)
-    own = (program.pid, read_comm(Path(f"/proc/{program.pid}")))
-    assert (newest.pid, newest.comm) == (own if origin == "process" else (0, None))
+    assert thread.newest_signal == NewestSignal(number, origin)
 
 
-def test_newest_signal_has_the_name_of_its_sender(program: "subprocess.Popen[str]") -> None:
+def test_newest_of_several_signals_has_the_name_of_its_sender(
+    program: "subprocess.Popen[str]",
+) -> None:
     def send() -> None:
-        program.send_signal(signal.SIGUSR1)
-        # Delivered once it answers.
-        assert program.stdin is not None
-        assert program.stdout is not None
-        program.stdin.write("signals 0\n")
-        program.stdin.flush()
-        assert program.stdout.readline() == "done\n"
+        program.send_signal(signal.SIGALRM)
+        # It has handled that one once it answers.
+        do_turns(program, "signals", 1)
+        program.send_signal(signal.SIGCHLD)
+        do_turns(program, "moves", 0)
 
     (thread,) = timed(program.pid, send).sample.threads
-    sender = NewestSignal(signal.SIGUSR1, "process", os.getpid(), read_comm(Path("/proc/self")))
-    assert (thread.signals, thread.newest_signal) == (1, sender)
+    sender = NewestSignal(signal.SIGCHLD, "process", os.getpid(), read_comm(Path("/proc/self")))
+    assert (thread.signals, thread.newest_signal) == (3, sender)
+
+
+def test_signal_that_ends_a_thread_is_delivered_to_no_handler(
+    program: "subprocess.Popen[str]",
+) -> None:
+    def send() -> None:
+        do_turns(program, "signals", 2)
+        program.kill()
+        program.wait()
+
+    (thread,) = timed(program.pid, send).sample.threads
+    assert (thread.signals, thread.newest_signal) == (2, NewestSignal(signal.SIGUSR1, "itself"))
 
 
 def migrations(pid: int) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from kernel_delay.analysis.verdict.thread_roles import ovs_role
 from kernel_delay.formatting import title_in
-from kernel_delay.model import ChainThread, Sample, SyscallStats, Thread
+from kernel_delay.host.kernel_names import signal_name
+from kernel_delay.model import ChainThread, NewestSignal, Sample, SyscallStats, Thread
 
 
 def length(ns: int) -> str:
@@ -43,6 +44,22 @@ def look_for_place(sample: Sample, thread: Thread) -> str | None:
 def _is_main_of_one(sample: Sample, thread: Thread) -> bool:
     is_one = sample.processes == 1 and sample.round is None
     return is_one and thread.tid == sample.target.pid
+
+
+_SENDERS = {"itself": "its own process", "timer": "a timer", "kernel": "the kernel"}
+
+
+def signal_and_sender(newest: NewestSignal) -> str:
+    """Return the name of a signal, and who sent it."""
+    if newest.origin != "process":
+        sender = _SENDERS[newest.origin]
+    elif newest.comm is not None:
+        sender = f"{newest.comm} ({newest.pid})"
+    elif newest.pid:
+        sender = f"process {newest.pid}, which has exited"
+    else:
+        sender = "another process"
+    return f"{signal_name(newest.signal)}, sent by {sender}"
 
 
 def share(ns: int, whole_ns: int) -> str:

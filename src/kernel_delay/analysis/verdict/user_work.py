@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from kernel_delay.analysis.verdict.formatting import memory_limit, name
+from kernel_delay.analysis.verdict.formatting import memory_limit, name, signal_and_sender
 from kernel_delay.analysis.verdict.rule import (
     ASLEEP_SHARE,
     KERNEL_SHARE,
@@ -15,7 +15,6 @@ from kernel_delay.analysis.verdict.rule import (
 )
 from kernel_delay.analysis.verdict.stopped_or_frozen import stops_as_traced
 from kernel_delay.analysis.verdict.thread_roles import spins_by_design
-from kernel_delay.host.kernel_names import signal_name
 from kernel_delay.model import Sample, SyscallStats, TaskTimes, Thread, ThreadTime
 
 # Calls that read a number which the kernel has at hand: kernel/sys.c, 5.14 to 6.18.
@@ -253,18 +252,7 @@ def newest_signal(sample: Sample, thread: Thread) -> tuple[str, ...]:
     newest = thread.newest_signal
     if newest is None or signals_of(sample, thread) is None:
         return ()
-    if newest.origin == "timer":
-        sender = "a timer"
-    elif newest.origin == "kernel":
-        sender = "the kernel"
-    elif newest.pid == sample.target.pid:
-        sender = "its own process"
-    elif newest.comm is not None:
-        sender = f"{newest.comm} ({newest.pid})"
-    else:
-        gone = f"process {newest.pid}, which has exited"
-        sender = gone if newest.pid else "a process of another PID namespace"
-    return (f"The newest was {signal_name(newest.signal)}, sent by {sender}.",)
+    return (f"The newest was {signal_and_sender(newest)}.",)
 
 
 def causes_of(sample: Sample, thread: Thread) -> list[str]:

@@ -1,6 +1,5 @@
 """From one thread's records of one window to what a Sample says of it."""
 
-import signal
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -14,7 +13,7 @@ from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.host.kernel_names import irq_vector_name, soft_irq_name
 from kernel_delay.host.syscalls import CALLS_REMEMBERED, Syscall, syscall
-from kernel_delay.host.system_state import sender_of
+from kernel_delay.host.system_state import own_pids, sender_of
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
     HardIrqStats,
@@ -132,13 +131,14 @@ def accounted_stats(
     )
 
 
-# include/uapi/asm-generic/siginfo.h: kill(2), sigqueue(3) and tgkill(2); timer_create(2); others.
-_SI_OF_PROCESSES = (0, -1, -6)
+# include/uapi/asm-generic/siginfo.h: up to SI_USER a process sent it, as by kill(2), sigqueue(3) or
+# tgkill(2), or a call of its receiver was why, as of SIGPIPE. But for timers of timer_create(2).
+_SI_USER = 0
 _SI_TIMER = -2
 _SI_KERNEL = 0x80
 
-# As what the kernel sends the ends of setitimer(2) and alarm(2), 5.14 to 7.2.
-_OF_INTERVAL_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+# SIGALRM, SIGVTALRM, SIGPROF: by setitimer(2) and alarm(2) the kernel sends them, 5.14 to 7.2.
+_OF_INTERVAL_TIMERS = (14, 26, 27)
 
 
 def _newest_signal(accounts: "list[AccountRecord]", pid: int) -> NewestSignal | None:
@@ -147,11 +147,13 @@ def _newest_signal(accounts: "list[AccountRecord]", pid: int) -> NewestSignal | 
     if newest is None:
         return None
     number, code = newest.signal, newest.signal_code
-    if code in _SI_OF_PROCESSES:
-        return NewestSignal(number, "process", *sender_of(pid, newest.signal_sender))
     if code == _SI_TIMER or (code == _SI_KERNEL and number in _OF_INTERVAL_TIMERS):
         return NewestSignal(number, "timer")
-    return NewestSignal(number, "kernel")
+    if code > _SI_USER:
+        return NewestSignal(number, "kernel")
+    if newest.signal_sender in own_pids(pid):
+        return NewestSignal(number, "itself")
+    return NewestSignal(number, "process", *sender_of(pid, newest.signal_sender))
 
 
 def _sending_ns(soft_irqs: tuple[SoftIrqStats, ...]) -> int:

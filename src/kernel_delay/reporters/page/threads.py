@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from kernel_delay.analysis.percentiles import percentile
 from kernel_delay.analysis.states import lost_ns, time_parts
-from kernel_delay.analysis.verdict.formatting import chain_thread
+from kernel_delay.analysis.verdict.formatting import chain_thread, signal_and_sender
 from kernel_delay.formatting import printable
-from kernel_delay.host.kernel_names import signal_name
 from kernel_delay.model import (
     ChainPart,
     CpuTaker,
@@ -288,7 +287,7 @@ def _facts(thread: Thread) -> list[tuple[str, str]]:
         if count:
             facts.append((name, f"{count:,}"))
     if thread.newest_signal is not None:
-        facts.append(("newest signal", signal_name(thread.newest_signal.signal)))
+        facts.append(("newest signal", printable(signal_and_sender(thread.newest_signal))))
     if thread.page_faults is not None and thread.page_faults.count:
         facts.append(("page faults of the program", f"{thread.page_faults.count:,}"))
     if thread.pmd is not None:
