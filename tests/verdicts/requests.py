@@ -1,6 +1,8 @@
 """A client that asks a server over and over, by pipes, a Unix socket or TCP on loopback."""
 
+import itertools
 import os
+import select
 import signal
 import socket
 from collections.abc import Iterator
@@ -57,10 +59,10 @@ def ask_unix(path: str) -> None:
         _ask(connection)
 
 
-def serve_tcp() -> None:
+def serve_tcp(answer_s: str = str(ANSWER_S)) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         tell(port=listener.getsockname()[1])
-        _answer(listener)
+        _answer(listener, float(answer_s))
 
 
 def ask_tcp(port: int) -> None:
@@ -68,12 +70,28 @@ def ask_tcp(port: int) -> None:
         _ask(connection)
 
 
-def _answer(listener: socket.socket) -> None:
+def ask_by_epoll(*ports: str) -> None:
+    """Ask each of these in turn, and wait for all of them at once, as an event loop does."""
+    connections = [socket.create_connection(("127.0.0.1", int(port))) for port in ports]
+    by_fd = {connection.fileno(): connection for connection in connections}
+    with select.epoll() as epoll:
+        for fd in by_fd:
+            epoll.register(fd, select.EPOLLIN)
+        for turn in itertools.count():
+            if turn == len(connections):
+                # All have accepted.
+                tell()
+            connections[turn % len(connections)].send(b"x")
+            ((fd, _),) = epoll.poll()
+            by_fd[fd].recv(1)
+
+
+def _answer(listener: socket.socket, answer_s: float = ANSWER_S) -> None:
     connection, _ = listener.accept()
     # The client ends first.
     with suppress(ConnectionError):
         while connection.recv(1):
-            spin(ANSWER_S)
+            spin(answer_s)
             connection.send(b"x")
 
 
@@ -117,3 +135,16 @@ def by_tcp() -> Iterator[Asking]:
         running(ask_tcp, server.reported["port"], name="client") as client,
     ):
         yield Asking(client, server)
+
+
+@contextmanager
+def by_epoll() -> Iterator[tuple[Asking, Process]]:
+    """The server of the client is one of two; the other one answers at once."""
+    with (
+        running(serve_tcp, name="server") as server,
+        running(serve_tcp, 0.0, name="other") as other,
+        running(
+            ask_by_epoll, server.reported["port"], other.reported["port"], name="client"
+        ) as client,
+    ):
+        yield Asking(client, server), other

@@ -74,6 +74,28 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	void *private_data; /* of an epoll descriptor, its struct eventpoll */
+};
+
+struct list_head {
+	struct list_head *prev;
+};
+
+/* fs/eventpoll.c */
+struct eventpoll {
+	struct list_head rdllist; /* of struct epitem, those that are ready */
+	struct file *file;
+};
+
+struct epoll_filefd {
+	struct file *file;
+	int fd;
+};
+
+struct epitem {
+	struct list_head rdllink;
+	struct epoll_filefd ffd;
+	struct eventpoll *ep;
 };
 
 struct userfaultfd_ctx;

@@ -22,16 +22,26 @@ struct pollfd {
 };
 
 /*
- * What the @descriptor of @task is of, as struct sleep_record has it. By helpers alone: what a
- * pointer costs the verifier is above kernel_run_queue().
+ * What a @descriptor of these open @files is of. By helpers alone: what a pointer costs the
+ * verifier is above kernel_run_queue().
  */
-static __always_inline __u64 file_at(const struct task_struct *task, __u32 descriptor)
+static __always_inline struct file *open_file(const struct files_struct *files, __u32 descriptor)
 {
 	struct file *file = NULL;
 
-	bpf_probe_read_kernel(&file, sizeof(file),
-			      BPF_CORE_READ(task, files, fdt, fd) + descriptor);
+	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(files, fdt, fd) + descriptor);
+	return file;
+}
+
+/* The file that a @descriptor is of, as struct sleep_record has it. */
+static __always_inline __u64 key_of_file(const struct file *file, __u32 descriptor)
+{
 	return BPF_CORE_READ(file, f_inode, i_ino) << 32 | (descriptor + 1);
+}
+
+static __always_inline __u64 file_at(const struct task_struct *task, __u32 descriptor)
+{
+	return key_of_file(open_file(BPF_CORE_READ(task, files), descriptor), descriptor);
 }
 
 /*

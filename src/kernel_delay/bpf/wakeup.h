@@ -40,6 +40,34 @@ static __always_inline void note_sleep_of_call(struct thread *thread,
 	thread->call_sleep_stack = thread->sleep_stack;
 }
 
+/*
+ * Of epoll_wait(2) by a thread with these open @files, a struct files_struct, on @file: the newest
+ * file that was found ready of those that are watched. It wakes up who sleeps there, and before
+ * that all are taken from the list (fs/eventpoll.c:ep_poll_callback(), 5.14 to 7.2). None is where
+ * a timer or a signal wakes it: then, as of any other call, it is @file. Not static, as
+ * take_record().
+ */
+__noinline __u64 awaited_file(__u64 files, __u64 file, __u8 flags)
+{
+	const __u8 epoll_wait = SYSCALL_IS_POLL | SYSCALL_HAS_FILE;
+	struct file *epoll_file;
+	struct eventpoll *epoll;
+	struct epitem *item;
+
+	if (!options.accounting || !file || (flags & epoll_wait) != epoll_wait ||
+	    !bpf_core_field_exists(struct eventpoll, file) ||
+	    !bpf_core_field_exists(struct epitem, ep))
+		return file;
+	epoll_file = open_file((struct files_struct *)files, (__u32)file - 1);
+	epoll = BPF_CORE_READ(epoll_file, private_data);
+	item = (void *)BPF_CORE_READ(epoll, rdllist.prev) -
+	       bpf_core_field_offset(struct epitem, rdllink);
+	/* Of another call's file the first does not hold, of an empty list the second. */
+	if (BPF_CORE_READ(epoll, file) != epoll_file || BPF_CORE_READ(item, ep) != epoll)
+		return file;
+	return key_of_file(BPF_CORE_READ(item, ffd.file), BPF_CORE_READ(item, ffd.fd));
+}
+
 /* @task, which is about to be woken, is still where it sleeps; its pi_lock is held. */
 static __always_inline void note_waking(struct task_struct *task)
 {
@@ -80,7 +108,8 @@ static __always_inline void note_waking(struct task_struct *task)
 	key->waker_stack = 0;
 	is_signal = has_signal(task);
 	key->stack = sleep_stack(task, READ_BY_WAKER);
-	key->file = sleep_file(thread, task);
+	key->file = awaited_file((__u64)BPF_CORE_READ(task, files), sleep_file(thread, task),
+				 syscall_flags(thread->syscall));
 	key->uninterruptible = task->__state / TASK_UNINTERRUPTIBLE & 1;
 	kind = waker_kind(is_signal, current);
 	key->waker_kind = kind;

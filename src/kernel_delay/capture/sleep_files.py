@@ -50,7 +50,6 @@ _KINDS: Mapping[SleepReason, frozenset[FileKind]] = {
     "socket_send": _SOCKETS,
     "socket_connect": _SOCKETS,
     "eventfd": frozenset(("eventfd",)),
-    "epoll": frozenset(("epoll",)),
     "terminal": frozenset(("device",)),
     "disk": _OF_STORAGE,
     "page_cache": _OF_STORAGE,

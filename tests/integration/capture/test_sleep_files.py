@@ -1,6 +1,7 @@
 """On which file a thread slept: a program that reads one pipe after the other, and a TCP socket."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -89,6 +90,81 @@ def test_sleeps_on_several_files_are_told_apart(start_capture: StartCapture) -> 
         assert sleep.file.inode == inodes[sleep.file.fd]
         assert (sleep.file.kind, sleep.syscall) == ("pipe", "read")
         assert os.getpid() in [peer.pid for peer in sleep.file.peers]
+
+
+TURNS = 3
+
+EPOLLER = """
+import os, select, signal, sys
+signal.alarm(int(sys.argv[1]))
+events = select.EPOLLIN | int(sys.argv[2])
+epoll = select.epoll()
+for fd in sys.argv[3:]:
+    epoll.register(int(fd), events)
+while True:
+    for fd, _ in epoll.poll():
+        os.read(fd, 1)
+        epoll.modify(fd, events)
+"""
+
+
+@contextmanager
+def epoller(events: int, *fds: int) -> Iterator[int]:
+    """A process that reads a byte of each of these when it comes, by epoll."""
+    words = (sys.executable, "-c", EPOLLER, str(LIFE_S), str(events), *map(str, fds))
+    with subprocess.Popen(words, pass_fds=fds) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def wait_until_epolling(pid: int) -> None:
+    call = f"{syscall_number('epoll_wait')} "
+    wait_until(lambda: Path(f"/proc/{pid}/syscall").read_text().startswith(call))
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize("events", [0, select.EPOLLET, select.EPOLLONESHOT])
+def test_sleep_in_epoll_is_on_the_file_that_got_ready(
+    start_capture: StartCapture, events: int
+) -> None:
+    pairs = [socket.socketpair() for _ in range(3)]
+    writer_of = {reads.fileno(): writes for reads, writes in pairs}
+    slept_ns = dict.fromkeys(writer_of, 0)
+    with epoller(events, *writer_of) as pid:
+        wait_until_epolling(pid)
+        capture = start_capture(pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        for _ in range(TURNS):
+            for place, (fd, writes) in enumerate(writer_of.items()):
+                wait_until_epolling(pid)
+                began_ns = time.monotonic_ns()
+                time.sleep(0.05 * (place + 1))
+                slept_ns[fd] += time.monotonic_ns() - began_ns
+                writes.send(b"x")
+        wait_until_epolling(pid)
+        time.sleep(0.3)
+        sample = capture.end()
+        found = [each for each in slept(sample, pid) if each.reason == "epoll"]
+    inodes = {fd: os.fstat(fd).st_ino for fd in writer_of}
+    for end in (end for ends in pairs for end in ends):
+        end.close()
+    named = {each.file.fd: each for each in found if each.file}
+    for fd, ns in slept_ns.items():
+        # On a slow machine that may be too little of the window to name a file.
+        if ns < FILE_SHARE * sample.window.duration_ns and fd not in named:
+            continue
+        assert named[fd].ns >= ns
+        assert named[fd].count == TURNS
+        file = named[fd].file
+        assert file is not None
+        assert file.inode == inodes[fd]
+        assert os.getpid() in [peer.pid for peer in file.peers]
+    # Of what goes on at the end nobody knows yet how it will end.
+    others = {each.file.kind for fd, each in named.items() if fd not in slept_ns and each.file}
+    assert others <= {"epoll"}
+    assert max(slept_ns) in named
 
 
 def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> None:
