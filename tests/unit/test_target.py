@@ -15,7 +15,7 @@ import pytest
 
 from kernel_delay.errors import NoInputError, UnavailableError
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import find_descendants, find_in_file, find_target
+from kernel_delay.host.target import children_of, find_descendants, find_in_file, find_target
 from tests.workload import HANGS_S, wait_until
 
 PF_KTHREAD = 0x0020_0000
@@ -217,3 +217,30 @@ def test_a_name_cannot_forge_lines_of_a_status() -> None:
         lines = read_lines(Path(f"/proc/{process.pid}/status"))
         assert sum(line.startswith("Tgid:") for line in lines) == 1
         process.communicate()
+
+
+@pytest.mark.parametrize("are_listed", [True, False])
+def test_children_are_found_whether_the_kernel_lists_them(
+    monkeypatch: pytest.MonkeyPatch, are_listed: bool
+) -> None:
+    """CONFIG_PROC_CHILDREN is not everywhere."""
+    read_text = Path.read_text
+
+    def read_others(path: Path) -> str:
+        if path.name == "children":
+            raise FileNotFoundError(path)
+        return read_text(path)
+
+    if not are_listed:
+        monkeypatch.setattr(Path, "read_text", read_others)
+        monkeypatch.setattr(Path, "exists", lambda path: path.name != "children")
+    command = ["sh", "-c", "sleep 60 & echo $!; sleep 60 & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as shell:
+        try:
+            assert shell.stdout is not None
+            started = [int(shell.stdout.readline()) for _ in range(2)]
+            assert sorted(children_of(shell.pid)) == sorted(started)
+            assert children_of(started[0]) == []
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert children_of(shell.pid) == []

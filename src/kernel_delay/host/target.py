@@ -260,15 +260,27 @@ def process_ids(known: Container[int] = ()) -> Iterator[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of a process that are there; none where the kernel does not list them.
+    """Return the children of a process that are there.
 
     /proc/PID/task/TID/children, CONFIG_PROC_CHILDREN: those that this thread forked.
     """
     found: list[int] = []
+    tasks = PROC / str(pid) / "task"
     with suppress(OSError):
-        for tid in os.listdir(PROC / str(pid) / "task"):
-            words = (PROC / str(pid) / "task" / tid / "children").read_text().split()
+        for tid in os.listdir(tasks):
+            words = (tasks / tid / "children").read_text().split()
             found += map(int, words)
+        return found
+    return found if (PROC / "thread-self" / "children").exists() else _find_children(pid)
+
+
+def _find_children(pid: int) -> list[int]:
+    """The same where the kernel does not list them: each process has its parent."""
+    found = []
+    for each in _numbers_in(PROC):
+        with suppress(OSError):
+            if read_stat(each).parent == pid:
+                found.append(each)
     return found
 
 
