@@ -156,6 +156,9 @@ class Terminal:
                     return
                 for key in _keys_of(data):
                     self._press(key)
+                if self.has_quit:
+                    # The main thread may be giving the terminal back: nothing is drawn behind that.
+                    return
             if ready or self._current_size() != size:
                 size = self._current_size()
                 self._draw()
