@@ -24,7 +24,7 @@ from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FilePeer, Sleep, SleepFile, SleepReason
 from tests.unit.samples import timed_thread
-from tests.workload import wait_until
+from tests.workload import stop, wait_until
 
 PID, TID = os.getpid(), threading.get_native_id()
 
@@ -100,6 +100,26 @@ def test_a_pipes_writer_waits_for_who_reads_it() -> None:
         file = file_of(slept(writes, "pipe", "write"))
     os.close(writes)
     assert [peer.pid for peer in file.peers] == [child]
+
+
+def test_who_polls_for_room_in_a_pipe_waits_for_who_reads_it() -> None:
+    reads, writes = os.pipe()
+    with child_with(reads) as child:
+        os.close(reads)
+        file = file_of(slept(writes, "epoll", "epoll_wait"))
+    os.close(writes)
+    assert [peer.pid for peer in file.peers] == [child]
+
+
+def test_who_was_stopped_later_had_ended_the_sleeps_in_epoll() -> None:
+    reads, writes = os.pipe()
+    with child_with(writes) as child:
+        os.close(writes)
+        stop(child)
+        found = slept(reads, "pipe", "read"), slept(reads, "epoll", "epoll_wait")
+        stopped = [file_of(each).peers[0].stopped for each in found]
+    os.close(reads)
+    assert stopped == [True, False]
 
 
 def test_both_ends_in_one_process_are_its_own() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.host.open_files.tcp_info import MOST_UNANSWERED, held_back, turn
+from kernel_delay.host.open_files.tcp_info import MOST_UNANSWERED, held_back, last_sent_ns, turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import SleepFile
 from tests.workload import wait_until
@@ -116,3 +117,24 @@ def test_small_parts_are_held_back_until_others_are_acknowledged(ends: Ends) -> 
         ends.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wait_until(lambda: held_back(sockets.ask, client) == 0)
         assert not holds_back(client)
+
+
+def test_only_what_an_end_sends_itself_is_sent_last(ends: Ends) -> None:
+    client, server = map(file_of, ends)
+    with closing(UnixSockets()) as sockets:
+
+        def sent_ns(file: SleepFile) -> int:
+            found = last_sent_ns(sockets.ask, file)
+            assert found is not None
+            return found
+
+        time.sleep(0.1)
+        ends.server.send(b"news")
+        ends.client.recv(100)
+        assert sent_ns(client) > 0.05 * 1e9
+        assert sent_ns(server) < sent_ns(client)
+        before_ns = time.monotonic_ns()
+        ends.client.send(b"request")
+        # In ticks of up to 10 ms.
+        assert sent_ns(client) <= time.monotonic_ns() - before_ns + 20_000_000
+        assert last_sent_ns(sockets.ask, replace(client, peer_address="192.0.2.1:1")) is None

@@ -98,6 +98,23 @@ def test_queue_is_named_by_its_call(call: str, awaited: str) -> None:
     assert f"waited for {awaited} {call}" in found(sleep).text
 
 
+@pytest.mark.parametrize(("seconds", "asked"), [(0.4, True), (1.4, True), (9, False)])
+def test_who_sent_nothing_on_a_connection_asked_nothing(seconds: float, asked: bool) -> None:
+    """What it was sent there, it may write elsewhere. Files are looked at after the window."""
+    file = replace(TCP, last_sent_ns=round(seconds * 1e9))
+    finding = found(waited(file), sent=4)
+    assert finding.remark != asked
+    assert ("It is the client" in finding.text) == asked
+
+
+def test_who_is_woken_by_its_own_threads_was_not_answered() -> None:
+    """EPOLL_CTL_MOD of one that is done with the answer wakes who waits for the next."""
+    own = Waker("thread", PID + 1, PID, "worker", 4, 400 * MS)
+    finding = found(replace(waited(TCP), wakers=(own,)), sent=4)
+    assert finding.remark
+    assert "It is the client" not in finding.text
+
+
 def test_a_client_that_sent_requests_surely_waited_for_answers() -> None:
     finding = found(waited(TCP), sent=4)
     assert (finding.rule, finding.who) == ("wait_socket_receive", "other-process")

@@ -60,6 +60,8 @@ __noinline __u64 awaited_file(__u64 files, __u64 file, __u8 flags)
 		return file;
 	epoll_file = open_file((struct files_struct *)files, (__u32)file - 1);
 	epoll = BPF_CORE_READ(epoll_file, private_data);
+	if (!epoll)
+		return file;
 	item = (void *)BPF_CORE_READ(epoll, rdllist.prev) -
 	       bpf_core_field_offset(struct epitem, rdllink);
 	/* Of another call's file the first does not hold, of an empty list the second. */

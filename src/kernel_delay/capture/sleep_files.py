@@ -157,13 +157,14 @@ def _with_held_back(file: SleepFile, unix_sockets: UnixSockets) -> SleepFile:
     if file.kind != "tcp" or file.peer_address is None:
         return file
     # Most threads wait on no such connection.
-    from kernel_delay.host.open_files.tcp_info import held_back
+    from kernel_delay.host.open_files.tcp_info import held_back, last_sent_ns
 
     other = replace(file, name=file.peer_address, peer_address=file.name, inode=0)
     return replace(
         file,
         held_back=held_back(unix_sockets.ask, file),
         peer_held_back=held_back(unix_sockets.ask, other),
+        last_sent_ns=last_sent_ns(unix_sockets.ask, file),
     )
 
 
@@ -190,7 +191,9 @@ def _find(
     kind = described.kind
     file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=encodable(described.link))
     if kind == "pipe":
-        end = End(described.link, described.inode, reads=key.writes, writes=not key.writes)
+        # A poll waits for room where nothing can be read.
+        writes = key.writes or not described.reads
+        end = End(described.link, described.inode, reads=writes, writes=not writes)
         return _Found(file, end)
     if described.link == PIDFD:
         return _Found(replace(file, peers=process_of_pidfd(key.process, key.fd)))
@@ -280,10 +283,18 @@ def _with_file(process: int, sleep: Sleep, files: Mapping[FileKey, SleepFile]) -
         return sleep
     file = files.get(_key(process, sleep, sleep.file), sleep.file)
     reason = sleep.reason
+    if reason == "epoll" and file.kind != "epoll":
+        file = _as_it_was_ready(file)
     if reason == "page_cache" and file.kind == "file" and _is_of_fuse(process, file):
         # Its server is to fill the page.
         reason = "fuse"
     return replace(sleep, file=file, reason=reason)
+
+
+def _as_it_was_ready(file: SleepFile) -> SleepFile:
+    """The file that ended all sleeps on it: what keeps its other ends now did not keep them."""
+    peers = [replace(peer, stopped=False, freezers=(), asleep=False) for peer in file.peers]
+    return replace(file, peers=tuple(peers))
 
 
 def _is_of_fuse(process: int, file: SleepFile) -> bool:

@@ -61,6 +61,9 @@ ACCEPTS = ("accept", "accept4")
 # Calls whose first argument is an array of descriptors, and whose second is its length.
 ARRAY_POLLS = ("poll", "ppoll")
 
+# Calls whose first argument is the descriptor of a set of files.
+EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
+
 # Calls whose first argument is the number of bits, and whose next three are sets of descriptors.
 SET_POLLS = ("select", "pselect6", "_newselect")
 

@@ -148,6 +148,8 @@ class SleepFile(Struct, frozen=True, gc=False):
         held_back: Bytes that the process sent on a TCP connection, and that the kernel held back
             then: they are few, and the other end had not acknowledged earlier ones.
         peer_held_back: The same of what the other end sent.
+        last_sent_ns: How long ago the process sent data on a TCP connection last, in ns, in steps
+            of a ms. If it never did: how long ago the connection was made. None: not known.
     """
 
     fd: int
@@ -161,6 +163,7 @@ class SleepFile(Struct, frozen=True, gc=False):
     is_server: bool = False
     held_back: int = 0
     peer_held_back: int = 0
+    last_sent_ns: int | None = None
 
 
 class Sleep(Struct, frozen=True, gc=False):

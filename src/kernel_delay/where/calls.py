@@ -10,8 +10,7 @@ from signal import SIGKILL, SIGSTOP
 from msgspec import Struct, structs
 
 from kernel_delay.formatting import NS_PER_MS, NS_PER_S, brief
-from kernel_delay.host.kernel_names import FILE_CALLS, FUTEXES, WRITES, signal_name
-from kernel_delay.host.open_files import EPOLLS
+from kernel_delay.host.kernel_names import EPOLLS, FILE_CALLS, FUTEXES, WRITES, signal_name
 from kernel_delay.host.target import PROC, children_of, read_comm
 from kernel_delay.symbols.memory import Read
 from kernel_delay.where import OR_A_TIMEOUT, Holder

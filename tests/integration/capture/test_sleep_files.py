@@ -129,8 +129,7 @@ def wait_until_epolling(pid: int) -> None:
 def test_sleep_in_epoll_is_on_the_file_that_got_ready(
     start_capture: StartCapture, events: int
 ) -> None:
-    pairs = [socket.socketpair() for _ in range(3)]
-    writer_of = {reads.fileno(): writes for reads, writes in pairs}
+    writer_of = dict(os.pipe() for _ in range(3))
     slept_ns = dict.fromkeys(writer_of, 0)
     with epoller(events, *writer_of) as pid:
         wait_until_epolling(pid)
@@ -142,14 +141,14 @@ def test_sleep_in_epoll_is_on_the_file_that_got_ready(
                 began_ns = time.monotonic_ns()
                 time.sleep(0.05 * (place + 1))
                 slept_ns[fd] += time.monotonic_ns() - began_ns
-                writes.send(b"x")
+                os.write(writes, b"x")
         wait_until_epolling(pid)
         time.sleep(0.3)
         sample = capture.end()
         found = [each for each in slept(sample, pid) if each.reason == "epoll"]
     inodes = {fd: os.fstat(fd).st_ino for fd in writer_of}
-    for end in (end for ends in pairs for end in ends):
-        end.close()
+    for fd in (*writer_of.keys(), *writer_of.values()):
+        os.close(fd)
     named = {each.file.fd: each for each in found if each.file}
     for fd, ns in slept_ns.items():
         # On a slow machine that may be too little of the window to name a file.

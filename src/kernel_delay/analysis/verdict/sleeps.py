@@ -238,7 +238,7 @@ def _say(case: Case, wait: Wait) -> Statement:
         details += asked_for(slept)
     if wait.reason in _OF_MEMORY:
         details += _memory(sample, slept)
-    asked = file.requests(case.thread, evidence["waits"]) if file is not None else None
+    asked = file.requests(sample, case.thread, evidence["waits"]) if file is not None else None
     if file is not None:
         details += file.details(sample, wait.reason)
         evidence |= file.evidence()

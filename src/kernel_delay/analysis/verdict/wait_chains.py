@@ -146,7 +146,7 @@ def is_surely_wanted(sample: Sample, thread: Thread) -> bool:
         return True
     file = main_file(thread.sleeps)
     waits = sum(sleep.count for sleep in thread.sleeps)
-    return file is not None and file.requests(thread, waits) is not None
+    return file is not None and file.requests(sample, thread, waits) is not None
 
 
 def calls_of(thread: Thread) -> str:

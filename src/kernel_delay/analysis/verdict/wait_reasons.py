@@ -126,6 +126,9 @@ NO_DELAY = "Set TCP_NODELAY where that is sent, or send each message with one ca
 # For so long an acknowledgement is delayed at most: TCP_DELACK_MAX, include/net/tcp.h (5.14, 6.18)
 LONGEST_DELAY_NS = 200_000_000
 
+# So much later than the window's end files are looked at, at most, but for very slow machines.
+LOOKED_AT_NS = 1_000_000_000
+
 # A file is the one that a thread waited on if it did so for that part of the sleep.
 SURE_SHARE = 0.9
 
@@ -242,9 +245,12 @@ class MainFile(Struct, frozen=True):
         held_back = {"held_back": self.held_back} if self.held_back else {}
         return held_back | ({"peer_pid": self.peer.pid} if self.peer is not None else {})
 
-    def requests(self, thread: Thread, waits: int) -> str | None:
+    def requests(self, sample: Sample, thread: Thread, waits: int) -> str | None:
         """Say that the thread sent about one request for each wait for an answer, if it did."""
         if not self.file.is_client or self.writes or self.client_ns < SURE_SHARE * self.slept_ns:
+            return None
+        # It may write elsewhere what it gets here, or another of its threads may have what comes.
+        if self._was_idle(sample) or 2 * _own_ns(sample, thread) > self.slept_ns:
             return None
         sent = max(
             (call for call in thread.syscalls if call.name in WRITES),
@@ -255,6 +261,11 @@ class MainFile(Struct, frozen=True):
             return None
         often = "once" if sent.count == 1 else f"{sent.count:,} times"
         return f"It is the client, and called {sent.name} {often}."
+
+    def _was_idle(self, sample: Sample) -> bool:
+        """Whether nothing was sent on the connection in the window, for all that is known."""
+        sent_ns = self.file.last_sent_ns
+        return sent_ns is not None and sent_ns > sample.window.duration_ns + LOOKED_AT_NS
 
     def blamed(self, sample: Sample, who: Who, advice: str | None) -> tuple[Who, str | None]:
         """Who causes the wait, and what helps."""
@@ -299,6 +310,12 @@ class MainFile(Struct, frozen=True):
         if self.file.more_peers:
             return f"{first} or others"
         return f"{first} or its own process" if peers[1:] else first
+
+
+def _own_ns(sample: Sample, thread: Thread) -> int:
+    """How long the thread slept until other threads of its process woke it."""
+    wakers = (waker for sleep in thread.sleeps for waker in sleep.wakers)
+    return sum(waker.ns for waker in wakers if waker.tid and waker.pid == sample.target.pid)
 
 
 def path_text(path: str) -> str:

@@ -10,8 +10,8 @@ from kernel_delay.capture.chains._chain_records import lib
 from kernel_delay.capture.chains.slices import Place
 from kernel_delay.capture.sleep_files import FileKey
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import FILE_CALLS, SET_POLLS, WRITES
-from kernel_delay.host.open_files import EPOLLS, kernel_device
+from kernel_delay.host.kernel_names import EPOLLS, FILE_CALLS, SET_POLLS, WRITES
+from kernel_delay.host.open_files import kernel_device
 from kernel_delay.host.open_files.fuse import is_fuse
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC

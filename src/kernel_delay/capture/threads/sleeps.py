@@ -18,7 +18,7 @@ from kernel_delay.capture.threads.causes import OpenWaits
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.capture.threads.run_queues import taker
 from kernel_delay.capture.threads.thread_stats import syscall_of
-from kernel_delay.host.kernel_names import ARRAY_POLLS, FILE_CALLS, SET_POLLS
+from kernel_delay.host.kernel_names import ARRAY_POLLS, EPOLLS, FILE_CALLS, SET_POLLS
 from kernel_delay.loader._records import lib
 from kernel_delay.model import Sleep, SleepFile, SleepReason, Thread, Waker, WakerKind
 
@@ -170,6 +170,9 @@ def _on_file(place: _Place, syscall: int, file: int) -> _Place:
     if place.reason == "poll" and place.syscall in SET_POLLS and not _descriptor(file):
         # Of no descriptor.
         return replace(place, reason="clock")
+    if place.syscall in EPOLLS and place.reason != "epoll":
+        # It did not wait for what was ready then.
+        return place
     return replace(place, file=file) if place.syscall in _ON_FILES else place
 
 

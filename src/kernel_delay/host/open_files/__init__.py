@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.kernel_names import ACCEPTS, ARRAY_POLLS, FUTEXES, POLLS, SET_POLLS
+from kernel_delay.host.kernel_names import (
+    ACCEPTS,
+    ARRAY_POLLS,
+    EPOLLS,
+    FUTEXES,
+    POLLS,
+    SET_POLLS,
+)
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -307,8 +314,6 @@ def kernel_device(device: int) -> int:
     """Return a device's number, as stat(2) has it, as the kernel has it."""
     return os.major(device) << MINOR_BITS | os.minor(device)
 
-
-EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 
 # Whoever waits for more has many peers.
 MOST_WATCHED = 64

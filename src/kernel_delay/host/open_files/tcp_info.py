@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Literal
 
+from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.host.netlink import HEADER, attributes
 from kernel_delay.host.open_files.inet import IS_OPEN
 from kernel_delay.host.open_files.unix import SOCK_DIAG_BY_FAMILY
@@ -104,6 +105,19 @@ def held_back(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int:
     segment, unacknowledged, window, waiting = (_word(info, at) for at in places)
     is_small = 0 < waiting < segment
     return waiting if is_small and 0 < unacknowledged < window else 0
+
+
+def last_sent_ns(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int | None:
+    """Return how long ago, in ns, data was sent on a connection last; None if that is not known.
+
+    If none ever was, that is since it was made (net/ipv4/tcp.c:tcp_get_info(), 5.14 to 6.18).
+
+    Args:
+        ask: Asks the kernel, as UnixSockets.ask() does.
+        file: The socket, with the addresses of both ends.
+    """
+    info = _info(ask, file)
+    return _word(info, _LAST_SENT) * NS_PER_MS if info is not None else None
 
 
 def _info(ask: Callable[[bytes], bytes | None], file: SleepFile) -> bytes | None:
