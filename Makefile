@@ -74,7 +74,7 @@ reference: $(if $(wildcard $(BIN)/kernel-delay),,build)
 demo: build
 	@ovs=$$(setup/openvswitch.sh); exec $(BIN)/python -m lab.demo --ovs "$$ovs"
 
-TEST_PARTS := test-host test-kernels-least
+TEST_PARTS := test-unit test-integration test-kernels-least
 
 ## test: the tests on this machine's kernel, and the most important ones in virtual machines
 test:
@@ -82,31 +82,32 @@ test:
 
 HOST_TEST_SETUP := build packages-test .venv/.extra-test
 
+## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
+test-host: $(if $(PYTEST_ARGS),$(HOST_TEST_SETUP))
+	@$(if $(PYTEST_ARGS),ovs=$$(setup/openvswitch.sh); \
+		KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(PYTEST_ARGS), \
+		$(call run_parts,test-unit test-integration))
+
 # Each process of pytest would compile all tests once more, which takes it 7 CPU seconds.
-test-host test-unit test-integration test-long: export PYTHONDONTWRITEBYTECODE :=
+test-unit test-integration test-long: export PYTHONDONTWRITEBYTECODE :=
 
 # More at a time than two CPUs, as many of them wait, and most of those that measure; a file's one
 # after the other.
 IN_PARALLEL = --numprocesses $(1) --dist loadfile
 
-# Those with BPF need Open vSwitch.
-RUN_TESTS = ovs=$$(setup/openvswitch.sh); KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest
-
-## test-host: the tests on this machine's kernel; PYTEST_ARGS narrows it down
-test-host: $(HOST_TEST_SETUP)
-	@$(RUN_TESTS) $(or $(PYTEST_ARGS),$(call IN_PARALLEL,5) -m 'not long')
-
-## test-unit: those of them without BPF
+## test-unit: those without BPF
 test-unit: $(HOST_TEST_SETUP)
 	@exec $(BIN)/python -m pytest $(call IN_PARALLEL,3) -m 'not long' tests/unit
 
-## test-integration: those of them that measure
+## test-integration: those that measure
 test-integration: $(HOST_TEST_SETUP)
-	@$(RUN_TESTS) $(call IN_PARALLEL,4) -m 'not long' --ignore=tests/unit
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(call IN_PARALLEL,4) -m 'not long' --ignore=tests/unit
 
 ## test-long: those that take long: figures of cost, 10^6 events, a signal at any moment, pages in a browser
 test-long: $(HOST_TEST_SETUP)
-	@$(RUN_TESTS) $(call IN_PARALLEL,4) -m long
+	@ovs=$$(setup/openvswitch.sh); \
+	KERNEL_DELAY_OVS="$$ovs" exec $(BIN)/python -m pytest $(call IN_PARALLEL,4) -m long
 
 ## test-loads: 20,000 threads, 10^5 that end, 5,000 children, execs, reused PIDs, ten tools at once
 test-loads: $(HOST_TEST_SETUP)

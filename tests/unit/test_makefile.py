@@ -40,7 +40,7 @@ def test_it_passes_if_all_parts_do(project: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "this one passes\n" * 2)
 
 
-def test_its_parts_are_this_machine_and_guests(project: Path) -> None:
+def test_its_parts_are_unit_integration_and_guests(project: Path) -> None:
     command = ["make", "--dry-run", "test"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
-    assert "for part in test-host test-kernels-least;" in done.stdout
+    assert "for part in test-unit test-integration test-kernels-least;" in done.stdout
