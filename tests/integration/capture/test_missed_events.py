@@ -22,6 +22,7 @@ from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.maps import Map
 from kernel_delay.loader.programs import Link, Program
 from kernel_delay.model import Sample, SyscallStats, Target, Untraced, Window
+from tests.emulation import is_emulated
 from tests.integration.capture.test_thread_times import (
     check_calls,
     cpu_time_ns,
@@ -127,11 +128,12 @@ def assert_accounted_for(sample: Sample, unknown_ns: int) -> None:
     assert sum(parts) == sample.window.duration_ns
     assert sample.lost.missed_events
     assert its.unaccounted_ns >= unknown_ns, its
-    # What the programs saw of the kernel's work is little.
-    assert its.kernel_ns < unknown_ns // 5, its
+    # What the programs saw of the kernel's work is little, but for an emulated CPU's.
+    most_ns = unknown_ns // (2 if is_emulated() else 5)
+    assert its.kernel_ns < most_ns, its
     assert not reported_of_the_kernel(sample)
     in_calls = sum(in_calls_ns(call) for call in measured.syscalls)
-    assert sum(call.on_cpu_ns or 0 for call in measured.syscalls) < unknown_ns // 5
+    assert sum(call.on_cpu_ns or 0 for call in measured.syscalls) < most_ns
     assert in_calls <= sample.window.duration_ns
 
 
