@@ -22,6 +22,7 @@ from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import Sample, Sleep
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
 from tests.integration.capture.test_rounds import watched
+from tests.needs import is_preempt_rt
 from tests.system_calls import syscall_number
 from tests.verdicts.cgroups import cgroup, controller, join, unified
 from tests.verdicts.truth import NotHereError
@@ -155,7 +156,8 @@ def test_sleep_in_epoll_is_on_the_file_that_got_ready(
         if ns < FILE_SHARE * sample.window.duration_ns and fd not in named:
             continue
         assert named[fd].ns >= ns
-        assert named[fd].count == TURNS
+        # With PREEMPT_RT the lock of the ready list may be waited for too.
+        assert named[fd].count == TURNS or (is_preempt_rt() and named[fd].count > TURNS)
         file = named[fd].file
         assert file is not None
         assert file.inode == inodes[fd]
