@@ -37,18 +37,18 @@ while True:
 """
 
 # SIGCHLD says that a child has ended: of a shell's that runs in the background, of a program that
-# waits for signals, and of one that polls.
+# waits for signals, and of one that polls. On a busy machine it takes a while to start one.
 WAITS_FOR_SIGNALS = {
     "sigsuspend": """
 import subprocess
 while True:
-    subprocess.run(["sh", "-c", "sleep 0.03 & wait"])
+    subprocess.run(["sh", "-c", "sleep 0.2 & wait"])
 """,
     "sigwait": """
 import os, signal, subprocess
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
 while True:
-    child = subprocess.Popen(["sleep", "0.03"])
+    child = subprocess.Popen(["sleep", "0.2"])
     signal.sigwait([signal.SIGCHLD])
     os.waitpid(child.pid, 0)
 """,
@@ -59,7 +59,7 @@ os.set_blocking(writes, False)
 signal.set_wakeup_fd(writes)
 signal.signal(signal.SIGCHLD, lambda *args: None)
 while True:
-    child = subprocess.Popen(["sleep", "0.03"])
+    child = subprocess.Popen(["sleep", "0.2"])
     select.select([reads], [], [])
     os.read(reads, 99)
     os.waitpid(child.pid, 0)
