@@ -93,20 +93,12 @@ def test_connection_that_is_over_is_as_it_was_seen() -> None:
     unix_sockets.close()
 
 
-def test_a_pipes_writer_waits_for_who_reads_it() -> None:
+@pytest.mark.parametrize(("reason", "call"), [("pipe", "write"), ("epoll", "epoll_wait")])
+def test_a_pipes_writer_waits_for_who_reads_it(reason: SleepReason, call: str) -> None:
     reads, writes = os.pipe()
     with child_with(reads) as child:
         os.close(reads)
-        file = file_of(slept(writes, "pipe", "write"))
-    os.close(writes)
-    assert [peer.pid for peer in file.peers] == [child]
-
-
-def test_who_polls_for_room_in_a_pipe_waits_for_who_reads_it() -> None:
-    reads, writes = os.pipe()
-    with child_with(reads) as child:
-        os.close(reads)
-        file = file_of(slept(writes, "epoll", "epoll_wait"))
+        file = file_of(slept(writes, reason, call))
     os.close(writes)
     assert [peer.pid for peer in file.peers] == [child]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from kernel_delay.host.open_files.tcp_info import MOST_UNANSWERED, held_back, last_sent_ns, turn
+from kernel_delay.host.open_files.tcp_info import MOST_UNANSWERED, sending, turn
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import SleepFile
 from tests.workload import wait_until
@@ -107,15 +107,15 @@ def test_small_parts_are_held_back_until_others_are_acknowledged(ends: Ends) -> 
         def holds_back(file: SleepFile) -> bool:
             ends.client.send(b"head")
             ends.client.send(b"body")
-            return held_back(sockets.ask, file) > 0
+            return sending(sockets.ask, file).held_back > 0
 
-        assert held_back(sockets.ask, client) == 0
+        assert sending(sockets.ask, client).held_back == 0
         wait_until(lambda: holds_back(client))
         # Of the other end the addresses alone are known.
         wait_until(lambda: holds_back(replace(client, inode=0)))
-        assert held_back(sockets.ask, server) == 0
+        assert sending(sockets.ask, server).held_back == 0
         ends.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wait_until(lambda: held_back(sockets.ask, client) == 0)
+        wait_until(lambda: sending(sockets.ask, client).held_back == 0)
         assert not holds_back(client)
 
 
@@ -124,7 +124,7 @@ def test_only_what_an_end_sends_itself_is_sent_last(ends: Ends) -> None:
     with closing(UnixSockets()) as sockets:
 
         def sent_ns(file: SleepFile) -> int:
-            found = last_sent_ns(sockets.ask, file)
+            found = sending(sockets.ask, file).last_ns
             assert found is not None
             return found
 
@@ -137,4 +137,5 @@ def test_only_what_an_end_sends_itself_is_sent_last(ends: Ends) -> None:
         ends.client.send(b"request")
         # In ticks of up to 10 ms.
         assert sent_ns(client) <= time.monotonic_ns() - before_ns + 20_000_000
-        assert last_sent_ns(sockets.ask, replace(client, peer_address="192.0.2.1:1")) is None
+        nobody = replace(client, peer_address="192.0.2.1:1")
+        assert sending(sockets.ask, nobody).last_ns is None

@@ -140,7 +140,7 @@ def with_states(
     found: dict[FileKey, SleepFile] = {}
     are_asleep: dict[int, bool] = {}
     for key, each in files.items():
-        file = _with_held_back(each, unix_sockets)
+        file = _with_sending(each, unix_sockets)
         frozen = [replace(peer, freezers=freezers[peer.pid]) for peer in file.peers]
         found[key] = replace(file, peers=tuple(sorted(frozen, key=lambda peer: not peer.is_held)))
         if file.kind not in _SOCKETS or len(frozen) != 1:
@@ -153,18 +153,19 @@ def with_states(
     return found
 
 
-def _with_held_back(file: SleepFile, unix_sockets: UnixSockets) -> SleepFile:
+def _with_sending(file: SleepFile, unix_sockets: UnixSockets) -> SleepFile:
     if file.kind != "tcp" or file.peer_address is None:
         return file
     # Most threads wait on no such connection.
-    from kernel_delay.host.open_files.tcp_info import held_back, last_sent_ns
+    from kernel_delay.host.open_files.tcp_info import sending
 
     other = replace(file, name=file.peer_address, peer_address=file.name, inode=0)
+    own = sending(unix_sockets.ask, file)
     return replace(
         file,
-        held_back=held_back(unix_sockets.ask, file),
-        peer_held_back=held_back(unix_sockets.ask, other),
-        last_sent_ns=last_sent_ns(unix_sockets.ask, file),
+        held_back=own.held_back,
+        peer_held_back=sending(unix_sockets.ask, other).held_back,
+        last_sent_ns=own.last_ns,
     )
 
 

@@ -230,14 +230,19 @@ def sender_of(pid: int, sender: int) -> tuple[int, str | None]:
         return sender, None
 
 
-def own_pids(pid: int) -> tuple[int, ...]:
-    """Return the numbers of process `pid` in the PID namespaces from the tool's to its own."""
+def is_itself(pid: int, sender: int) -> bool:
+    """Return whether `sender`, in a PID namespace of process `pid`, is that process.
+
+    Most processes share the tool's namespace: then nothing is read.
+    """
+    if sender == pid:
+        return True
     try:
         lines = read_lines(PROC / str(pid) / "status")
     except OSError:
-        return (pid,)
+        return False
     found = (line.split()[1:] for line in lines if line.startswith("NSpid:"))
-    return tuple(map(int, next(found, [str(pid)])))
+    return str(sender) in next(found, ())
 
 
 def _shares_namespace(pid: int) -> bool:

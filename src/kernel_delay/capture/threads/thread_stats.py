@@ -13,7 +13,7 @@ from kernel_delay.analysis.accounting import Account, CallTime
 from kernel_delay.capture.threads.epochs import ThreadRecords
 from kernel_delay.host.kernel_names import irq_vector_name, soft_irq_name
 from kernel_delay.host.syscalls import CALLS_REMEMBERED, Syscall, syscall
-from kernel_delay.host.system_state import own_pids, sender_of
+from kernel_delay.host.system_state import is_itself, sender_of
 from kernel_delay.loader._records import ffi, lib
 from kernel_delay.model import (
     HardIrqStats,
@@ -151,7 +151,7 @@ def _newest_signal(accounts: "list[AccountRecord]", pid: int) -> NewestSignal | 
         return NewestSignal(number, "timer")
     if code > _SI_USER:
         return NewestSignal(number, "kernel")
-    if newest.signal_sender in own_pids(pid):
+    if is_itself(pid, newest.signal_sender):
         return NewestSignal(number, "itself")
     return NewestSignal(number, "process", *sender_of(pid, newest.signal_sender))
 

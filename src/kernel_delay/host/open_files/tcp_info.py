@@ -4,7 +4,7 @@ import ipaddress
 import struct
 import sys
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernel_delay.formatting import NS_PER_MS
 from kernel_delay.host.netlink import HEADER, attributes
@@ -87,12 +87,25 @@ def role(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Role | None:
     return roles.get(acknowledged - (sent - again))
 
 
-def held_back(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int:
-    """Return how many bytes the kernel holds back that a process sent; 0 if none, or not known.
+class Sending(NamedTuple):
+    """What one end of a connection sends.
 
-    They are less than a segment, and the other end has not acknowledged earlier ones: Nagle's
-    algorithm, RFC 896 (net/ipv4/tcp_output.c:tcp_nagle_check(), 5.14 to 6.18). An end that waits
-    for more before it answers delays its acknowledgement too: RFC 1122, 4.2.3.2.
+    Attributes:
+        held_back: Bytes that a process sent and the kernel holds back; 0 if none, or not known.
+        last_ns: How long ago data was sent last, in ns; if none ever was, since the connection was
+            made (net/ipv4/tcp.c:tcp_get_info(), 5.14 to 6.18). None: not known.
+    """
+
+    held_back: int = 0
+    last_ns: int | None = None
+
+
+def sending(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Sending:
+    """Return what this end sends, by one question to the kernel.
+
+    What is held back is less than a segment, and the other end has not acknowledged earlier ones:
+    Nagle's algorithm, RFC 896 (net/ipv4/tcp_output.c:tcp_nagle_check(), 5.14 to 6.18). An end that
+    waits for more before it answers delays its acknowledgement too: RFC 1122, 4.2.3.2.
 
     Args:
         ask: Asks the kernel, as UnixSockets.ask() does.
@@ -100,24 +113,11 @@ def held_back(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int:
     """
     info = _info(ask, file)
     if info is None:
-        return 0
+        return Sending()
     places = (_MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT)
     segment, unacknowledged, window, waiting = (_word(info, at) for at in places)
-    is_small = 0 < waiting < segment
-    return waiting if is_small and 0 < unacknowledged < window else 0
-
-
-def last_sent_ns(ask: Callable[[bytes], bytes | None], file: SleepFile) -> int | None:
-    """Return how long ago, in ns, data was sent on a connection last; None if that is not known.
-
-    If none ever was, that is since it was made (net/ipv4/tcp.c:tcp_get_info(), 5.14 to 6.18).
-
-    Args:
-        ask: Asks the kernel, as UnixSockets.ask() does.
-        file: The socket, with the addresses of both ends.
-    """
-    info = _info(ask, file)
-    return _word(info, _LAST_SENT) * NS_PER_MS if info is not None else None
+    is_held = 0 < waiting < segment and 0 < unacknowledged < window
+    return Sending(waiting if is_held else 0, _word(info, _LAST_SENT) * NS_PER_MS)
 
 
 def _info(ask: Callable[[bytes], bytes | None], file: SleepFile) -> bytes | None:
