@@ -410,7 +410,7 @@ def test_sleep_is_unaccounted_if_neither_switch_was_seen(
 def test_run_is_unaccounted_for_as_long_as_it_waited_unseen(
     start_workload: StartWorkload, closing: ExitStack
 ) -> None:
-    workload = start_workload("spin", CPU, 400 * MS)
+    workload = start_workload("spin", CPU, LASTS_NS)
     taker = start_workload("spin", CPU, 50 * MS)
     for process, priority in ((workload, 1), (taker, 2)):
         make_real_time(process.pid, priority)
@@ -421,6 +421,8 @@ def test_run_is_unaccounted_for_as_long_as_it_waited_unseen(
     with measured.programs.blind("on_sched_switch"):
         taker.ask()
         taker.parked()
+    wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 200 * MS)
+    os.kill(workload.pid, signal.SIGUSR1)
     workload.line()
     workload.parked()
     sample = measured.end()
