@@ -2,7 +2,7 @@
 /*
  * long_work COUNT: COUNT rounds between two polls, each of which sleeps, reads, once more than
  * the one before, and then works for 3 ms on the CPU. Answers with what is between the polls of
- * each, from inside and from outside.
+ * each, from inside and from outside. Behind each are short rounds, which read and work as well.
  */
 #include "workload.h"
 
@@ -10,6 +10,9 @@
 
 #define SLEPT_NS 2000000
 #define WORKED_NS 3000000
+
+#define SHORT_ROUNDS 4
+#define SHORT_NS 300000
 
 #define MOST_ROUNDS 64
 
@@ -34,6 +37,12 @@ int main(int argc, char **argv)
 		inside_ns[i] = now_ns() - after_ns;
 		poll(NULL, 0, 0);
 		outside_ns[i] = now_ns() - before_ns;
+		for (int short_rounds = 0; short_rounds < SHORT_ROUNDS; short_rounds++) {
+			if (read(zero, &byte, 1) != 1)
+				return 1;
+			spin_ns(SHORT_NS);
+			poll(NULL, 0, 0);
+		}
 	}
 	printf("{\"rounds\": [");
 	for (int i = 0; i < count && i < MOST_ROUNDS; i++)
