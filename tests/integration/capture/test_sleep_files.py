@@ -168,6 +168,34 @@ def test_sleep_in_epoll_is_on_the_file_that_got_ready(
     assert max(slept_ns) in named
 
 
+TIMED = """
+import select, signal, sys
+signal.alarm(int(sys.argv[1]))
+epoll = select.epoll()
+epoll.register(int(sys.argv[2]), select.EPOLLIN)
+while True:
+    epoll.poll(0.05)
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls")
+def test_sleep_in_epoll_whose_time_is_up_is_on_no_other_file(start_capture: StartCapture) -> None:
+    reads, writes = os.pipe()
+    words = (sys.executable, "-c", TIMED, str(LIFE_S), str(reads))
+    with subprocess.Popen(words, pass_fds=[reads]) as process:
+        try:
+            wait_until_epolling(process.pid)
+            sample = start_capture(process.pid, 0.5).sample()
+            found = [each for each in slept(sample, process.pid) if each.reason == "epoll"]
+        finally:
+            process.kill()
+    os.close(reads)
+    os.close(writes)
+    assert found
+    assert {each.file.kind for each in found if each.file} <= {"epoll"}
+    assert max(found, key=lambda each: each.ns).file
+
+
 def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> None:
     """There is not room for each file of a thread that never sleeps on the same twice."""
     pipes = [os.pipe() for _ in range(100)]
