@@ -309,13 +309,13 @@ def test_shell_whose_children_try_to_lock_is_said_to(
             sample = capture.end()
         finally:
             shell.kill()
-    (finding,) = (each for each in sample.verdict if "flock" in each.text)
+    # By its rule: on a busy machine flock may also have had the CPU that a shell waited for.
+    rule = "file_lock_polled" if has_file else "wait_child"
+    (finding,) = (each for each in sample.verdict if each.rule == rule)
     if has_file:
-        assert finding.rule == "file_lock_polled"
         assert finding.evidence["holder_pid"] == holder
         assert f"({holder})'s lock on {path_text(str(lock))}," in finding.text
     else:
-        assert finding.rule == "wait_child"
         assert " waits, maybe after it tried to lock a file." in finding.text
 
 
