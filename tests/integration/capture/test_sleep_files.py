@@ -196,6 +196,72 @@ def test_sleep_in_epoll_whose_time_is_up_is_on_no_other_file(start_capture: Star
     assert max(found, key=lambda each: each.ns).file
 
 
+EPOLL_ASKER = """
+import select, signal, socket, sys, time
+signal.alarm(int(sys.argv[1]))
+address = "127.0.0.1", int(sys.argv[2])
+asked, other = (socket.create_connection(address) for _ in range(2))
+epoll = select.epoll()
+for each in (asked, other):
+    epoll.register(each, select.EPOLLIN)
+while True:
+    # For longer than a tick, in which the kernel does not say what came first.
+    time.sleep(0.03)
+    asked.send(b"x")
+    epoll.poll()
+    if asked.recv(1) == b".":
+        epoll.poll()
+"""
+
+
+@contextmanager
+def epoll_asker() -> Iterator[tuple[int, list[socket.socket]]]:
+    """A process that asks by one of two connections and waits for both; its other ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        words = (sys.executable, "-c", EPOLL_ASKER, str(LIFE_S), str(port))
+        with subprocess.Popen(words) as process:
+            ends = [listener.accept()[0] for _ in range(2)]
+            try:
+                yield process.pid, ends
+            finally:
+                process.kill()
+                for end in ends:
+                    end.close()
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize(("is_answered", "is_asked"), [(True, True), (True, False), (False, True)])
+def test_answer_that_is_due_is_what_epoll_waits_for(
+    start_capture: StartCapture, is_answered: bool, is_asked: bool
+) -> None:
+    """Unless the other end has answered nothing in the window, as one that takes what it gets."""
+    with epoll_asker() as (pid, (asking, _)):
+        asking.recv(1)
+        capture = start_capture(pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        if is_answered:
+            time.sleep(0.2)
+            asking.send(b"x")
+            asking.recv(1)
+            wait_until_epolling(pid)
+            time.sleep(0.2)
+        if not is_asked:
+            asking.send(b".")
+        wait_until_epolling(pid)
+        time.sleep(0.3)
+        sample = capture.end()
+        found = [each for each in slept(sample, pid) if each.reason == "epoll" and each.file]
+    is_due = is_answered and is_asked
+    kinds = {each.file.kind for each in found if each.file}
+    assert kinds == ({"tcp"} if is_due else {"tcp", "epoll"} if is_answered else {"epoll"})
+    if is_due:
+        (wait,) = found
+        assert wait.count == 2
+        assert wait.file is not None
+        assert wait.file.peers[0].pid == os.getpid()
+
+
 def test_of_a_crowd_of_files_the_waker_is_kept(start_capture: StartCapture) -> None:
     """There is not room for each file of a thread that never sleeps on the same twice."""
     pipes = [os.pipe() for _ in range(100)]
