@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
-from kernel_delay.host.target import find_target, network_inode
+from kernel_delay.host.target import find_target
 from kernel_delay.monitors.upcalls.events import RecvUpcall
 from kernel_delay.monitors.upcalls.probe import UpcallPlan, UpcallProbes
+from kernel_delay.openvswitch.installed import network_inode
 from kernel_delay.symbols import ProcessImage
 from tests import commands
 from tests.integration.triggers.sessions import HANGS_NS, Command, session, trigger

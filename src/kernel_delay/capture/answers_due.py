@@ -1,6 +1,6 @@
 """Which file a thread waits for in epoll_wait(2) that is still there as the window ends.
 
-No event has told yet. It is a connection on which the thread's process has asked a server that has
+No event has come yet. It is a connection on which the thread's process has asked a server that has
 not answered, if that is the only one, and it is known that this server answers.
 """
 

@@ -13,7 +13,6 @@ from kernel_delay.errors import NoInputError, UnavailableError, UsageError
 from kernel_delay.formatting import title_in
 from kernel_delay.host.address_space import read_in_time
 from kernel_delay.host.kernel_names import OVS_VSWITCHD
-from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_bytes
 
 PROC = Path("/proc")
@@ -180,20 +179,6 @@ def _is_alive(stat: Stat) -> bool:
     return stat.state not in "ZX"
 
 
-def network_inode(pid: int) -> int:
-    """The inode of the network namespace of process `pid`: /proc/PID/ns/net's.
-
-    Raises NoInputError when it has exited, PermissionDeniedError when this user
-    may not look at it.
-    """
-    try:
-        return os.stat(PROC / str(living_thread(pid) or pid) / "ns/net").st_ino
-    except PermissionError:
-        raise may_not_look_at(f"the namespaces of process {pid}") from None
-    except (FileNotFoundError, ProcessLookupError):
-        raise NoInputError(f"process {pid} has exited: nothing to measure") from None
-
-
 def thread_count(pid: int) -> int:
     """How many threads process `pid` has; 0 when it is gone.
 
@@ -271,25 +256,22 @@ def children_of(pid: int) -> list[int]:
             words = (tasks / tid / "children").read_text().split()
             found += map(int, words)
         return found
-    return found if (PROC / "thread-self" / "children").exists() else _find_children(pid)
+    is_listed = (PROC / "thread-self" / "children").exists()
+    # Where it is not, each process has its parent.
+    return found if is_listed else _children_by_parent().get(pid, [])
 
 
-def _find_children(pid: int) -> list[int]:
-    """The same where the kernel does not list them: each process has its parent."""
-    found = []
-    for each in _numbers_in(PROC):
-        with suppress(OSError):
-            if read_stat(each).parent == pid:
-                found.append(each)
-    return found
-
-
-def find_descendants(pids: Iterable[int]) -> tuple[ProcessTarget, ...]:
-    """Return the children of processes that are there, and theirs, by their PIDs."""
+def _children_by_parent() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for pid in process_ids():
         with suppress(FileNotFoundError, ProcessLookupError):
             children.setdefault(read_stat(pid).parent, []).append(pid)
+    return children
+
+
+def find_descendants(pids: Iterable[int]) -> tuple[ProcessTarget, ...]:
+    """Return the children of processes that are there, and theirs, by their PIDs."""
+    children = _children_by_parent()
     asked, found = set(pids), set[int]()
     waiting = [*asked]
     while waiting:

@@ -1,12 +1,15 @@
 """Which Open vSwitch there is: its version, and if its kernel datapath can be looked into."""
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kernel_delay.errors import NoInputError
+from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import living_thread
+from kernel_delay.host.target import PROC, living_thread
 
 if TYPE_CHECKING:
     from kernel_delay.probes.objects import ProbedObject
@@ -94,3 +97,17 @@ def read_version(file: BinaryIO) -> Version | None:
             break
         before = chunk[-_LONGEST:]
     return None
+
+
+def network_inode(pid: int) -> int:
+    """The inode of the network namespace of process `pid`: /proc/PID/ns/net's.
+
+    Raises NoInputError when it has exited, PermissionDeniedError when this user
+    may not look at it.
+    """
+    try:
+        return os.stat(PROC / str(living_thread(pid) or pid) / "ns/net").st_ino
+    except PermissionError:
+        raise may_not_look_at(f"the namespaces of process {pid}") from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoInputError(f"process {pid} has exited: nothing to measure") from None

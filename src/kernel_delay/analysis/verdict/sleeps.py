@@ -220,12 +220,8 @@ def _say(case: Case, wait: Wait) -> Statement:
         details += awaited_thread(case)
     if AS_WITH_GIL in details:
         advice = look_for_holder(sample)
-    around = sample.system_state
-    if wait.reason == "file_lock" and around is not None and around.lock_holder is not None:
-        holder, pid = around.lock_holder
-        among = ", among others," if around.lock_shared else ""
-        details.append(f"{holder} ({pid}){among} had the lock at the end.")
-        evidence["holder_pid"] = pid
+    if wait.reason == "file_lock":
+        details += _lock_holder(sample, evidence)
     attempts = waits_ended_by(slept, LOCKING_COMMAND) if wait.reason == "child" else 0
     if attempts > 1:
         ended = f"{LOCKING_COMMAND} ended {attempts:,} waits"
@@ -234,10 +230,7 @@ def _say(case: Case, wait: Wait) -> Statement:
     longest = max((sleep.max_ns for sleep in slept), default=0)
     if longest and evidence["waits"] > 1 and not among_locks:
         details.append(f"The longest wait took {length(longest)}.")
-    if wait.reason == "kernel_lock":
-        details += asked_for(slept)
-    if wait.reason in _OF_MEMORY:
-        details += _memory(sample, slept)
+    details += _of_kernel(sample, wait, slept)
     asked = file.requests(sample, case.thread, evidence["waits"]) if file is not None else None
     if file is not None:
         details += file.details(sample, wait.reason)
@@ -261,6 +254,23 @@ def _say(case: Case, wait: Wait) -> Statement:
         details += [*title, unknown] if may_lock or wait.reason != "futex" else title
     claim = f"{who_waited} {_waited(sample, wait, slept, file)}"
     return Statement(claim, who, evidence, tuple(details), advice, is_wanted=is_wanted)
+
+
+def _lock_holder(sample: Sample, evidence: dict[str, int]) -> Iterator[str]:
+    """Who had a file's lock, if it is known; their PID is added to the evidence."""
+    around = sample.system_state
+    if around is not None and around.lock_holder is not None:
+        holder, evidence["holder_pid"] = around.lock_holder
+        among = ", among others," if around.lock_shared else ""
+        yield f"{holder} ({evidence['holder_pid']}){among} had the lock at the end."
+
+
+def _of_kernel(sample: Sample, wait: Wait, slept: list[Sleep]) -> Iterator[str]:
+    """What else is known of a wait that is the kernel's own."""
+    if wait.reason == "kernel_lock":
+        yield from asked_for(slept)
+    if wait.reason in _OF_MEMORY:
+        yield from _memory(sample, slept)
 
 
 def _memory(sample: Sample, slept: list[Sleep]) -> Iterator[str]:

@@ -160,8 +160,7 @@ class MainFile(Struct, frozen=True):
         slept_ns: How long all waits were, in ns.
         writes: They were to write.
         client_ns: How long waits were for answers from the address of its other end, in ns, also on
-            connections that were over when they were looked at: who had the other end of these is
-            not known.
+            connections that were over by then: who had their other ends is not known.
         waits: How many waits on those files were looked at.
     """
 
@@ -218,7 +217,6 @@ class MainFile(Struct, frozen=True):
         if self.peer is not None and is_other and self.peer.asleep and reason in RECEIVE_REASONS:
             slept = "slept at the end, in polls, futexes or accept"
             yield f"All threads of {_named(self.peer)} {slept}: it had nothing to send, or waited."
-
         yield from self.holding_back(sample)
 
     def holding_back(self, sample: Sample) -> Iterator[str]:

@@ -6,13 +6,12 @@ from contextlib import ExitStack
 
 from kernel_delay.capture.programs import Programs
 from kernel_delay.errors import UnavailableError
-from kernel_delay.host.target import network_inode
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Lost, UpcallCount, Upcalls, UpcallStats
 from kernel_delay.monitors.upcalls._upcall_records import ffi
-from kernel_delay.openvswitch.installed import MODULE, why_no_datapath
+from kernel_delay.openvswitch.installed import MODULE, network_inode, why_no_datapath
 
 
 def open_counters(pid: int, programs: Programs) -> "UpcallCounters | None":

@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kernel_delay.errors import NoInputError
-from kernel_delay.host.target import network_inode
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.objects import refusal
 from kernel_delay.monitors.upcalls.events import (
@@ -35,6 +34,7 @@ from kernel_delay.openvswitch.functions import RECEIPTS, at_functions
 from kernel_delay.openvswitch.installed import (
     find_version,
     has_kernel_datapath,
+    network_inode,
     why_no_datapath,
 )
 from kernel_delay.openvswitch.probes import files_with
