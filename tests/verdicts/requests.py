@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,11 +70,7 @@ def ask_tcp(port: int) -> None:
         _ask(connection)
 
 
-# For longer than a tick, within which the kernel does not say what was sent first.
-PAUSE_S = 0.02
-
-
-def ask_by_epoll(pause_s: str, *ports: str) -> None:
+def ask_by_epoll(*ports: str) -> None:
     """Ask each of these in turn, and wait for all of them at once, as an event loop does."""
     connections = [socket.create_connection(("127.0.0.1", int(port))) for port in ports]
     by_fd = {connection.fileno(): connection for connection in connections}
@@ -86,7 +81,6 @@ def ask_by_epoll(pause_s: str, *ports: str) -> None:
             if turn == len(connections):
                 # All have accepted.
                 tell()
-            time.sleep(float(pause_s))
             connections[turn % len(connections)].send(b"x")
             ((fd, _),) = epoll.poll()
             by_fd[fd].recv(1)
@@ -144,17 +138,13 @@ def by_tcp() -> Iterator[Asking]:
 
 
 @contextmanager
-def by_epoll(answer_s: float = ANSWER_S, pause_s: float = 0.0) -> Iterator[tuple[Asking, Process]]:
+def by_epoll() -> Iterator[tuple[Asking, Process]]:
     """The server of the client is one of two; the other one answers at once."""
     with (
-        running(serve_tcp, answer_s, name="server") as server,
+        running(serve_tcp, name="server") as server,
         running(serve_tcp, 0.0, name="other") as other,
         running(
-            ask_by_epoll,
-            pause_s,
-            server.reported["port"],
-            other.reported["port"],
-            name="client",
+            ask_by_epoll, server.reported["port"], other.reported["port"], name="client"
         ) as client,
     ):
         yield Asking(client, server), other

@@ -229,8 +229,7 @@ class Sampling:
         counts = scheduled(states.before, states.after) if states else Scheduled({}, {}, set())
         snapshots = self._snapshots.close(epoch, start_ns, stop_ns)
         dumped = states.after if states else None
-        threads = self._collector.collect_each(epoch, start_ns, stop_ns, dumped)
-        threads = self._with_files(threads, stop_ns)
+        threads = self._with_files(self._collector.collect_each(epoch, start_ns, stop_ns, dumped))
         if self._follower is not None:
             threads = list(self._follower.chains(threads, start_ns, stop_ns))
         if states and not states.is_late:
@@ -292,21 +291,14 @@ class Sampling:
                 processes=len(processes),
             )
 
-    def _with_files(self, threads: list[ThreadOf], stop_ns: int) -> list[ThreadOf]:
+    def _with_files(self, threads: list[ThreadOf]) -> list[ThreadOf]:
         """Say what the files are that threads slept on; /proc is only read if there are any."""
         if not any(sleep.file for _, thread in threads for sleep in thread.sleeps):
             return threads
         from kernel_delay.capture.sleep_files import with_files
 
         seen = self._follower.files if self._follower is not None else {}
-        threads = with_files(threads, self._unix_sockets, seen)
-        files = (sleep.file for _, thread in threads for sleep in thread.sleeps)
-        if not any(file is not None and file.kind == "epoll" for file in files):
-            return threads
-        # Event loops alone wait so.
-        from kernel_delay.capture.answers_due import with_answers_due
-
-        return with_answers_due(threads, self._unix_sockets, stop_ns)
+        return with_files(threads, self._unix_sockets, seen)
 
     def _slices_of(
         self, timeline: "TimelineOfWindow | None", pids: Iterable[int]

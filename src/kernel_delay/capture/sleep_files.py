@@ -285,15 +285,15 @@ def _with_file(process: int, sleep: Sleep, files: Mapping[FileKey, SleepFile]) -
     file = files.get(_key(process, sleep, sleep.file), sleep.file)
     reason = sleep.reason
     if reason == "epoll" and file.kind != "epoll":
-        file = as_it_was_ready(file)
+        file = _as_it_was_ready(file)
     if reason == "page_cache" and file.kind == "file" and _is_of_fuse(process, file):
         # Its server is to fill the page.
         reason = "fuse"
     return replace(sleep, file=file, reason=reason)
 
 
-def as_it_was_ready(file: SleepFile) -> SleepFile:
-    """Return the file that ended sleeps on it: what keeps its other ends now did not keep them."""
+def _as_it_was_ready(file: SleepFile) -> SleepFile:
+    """The file that ended all sleeps on it: what keeps its other ends now did not keep them."""
     peers = [replace(peer, stopped=False, freezers=(), asleep=False) for peer in file.peers]
     return replace(file, peers=tuple(peers))
 

@@ -182,9 +182,8 @@ class Sleep(Struct, frozen=True, gc=False):
             waker.
         short_ns: The part of `ns` that is an estimate from samples of waits below 200 µs, in ns.
         file: The open file that the call waited on, also the only file of a poll. In epoll_wait(2)
-            the one whose event ended the waits, that on which an answer is due as the window ends,
-            or the epoll file itself. None: not known, the call has none or polls several, or these
-            waits were less than 5 % of the window.
+            the one whose event ended the waits, or the epoll file itself. None: not known, the call
+            has none or polls several, or these waits were less than 5 % of the window.
     """
 
     reason: SleepReason

@@ -31,12 +31,8 @@ ANY_COOKIE = 0xFFFFFFFF
 ALL_STATES = 0xFFFFFFFF
 
 # struct tcp_info of include/uapi/linux/tcp.h (4.6 on): tcpi_last_data_sent, tcpi_last_data_recv,
-# tcpi_last_ack_recv, in ms ago; tcpi_data_segs_in, tcpi_data_segs_out.
-_LAST_SENT, _LAST_RECEIVED, _LAST_ACKNOWLEDGED, _SEGMENTS, _END = 44, 52, 56, 152, 160
-
-# An acknowledgement is delayed for so long at most: TCP_DELACK_MAX (include/net/tcp.h, 5.14, 6.18),
-# and these times are of ticks of 10 ms at most. One of a keepalive probe comes later.
-MOST_DELAYED_MS = 220
+# in ms ago; tcpi_data_segs_in, tcpi_data_segs_out.
+_LAST_SENT, _LAST_RECEIVED, _SEGMENTS, _END = 44, 52, 152, 160
 
 # There: tcpi_snd_mss, tcpi_unacked, tcpi_snd_cwnd and tcpi_notsent_bytes.
 _MOST_OF_SEGMENT, _UNACKNOWLEDGED, _WINDOW, _NOT_SENT = 16, 24, 80, 144
@@ -58,8 +54,8 @@ Role = Literal["client", "server"]
 def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
     """Return who is to send next on a connection: the end that got data, and sent none since.
 
-    None if that is not known, nothing was sent, both ends sent at about the same time, and nothing
-    was acknowledged since, or the other end never answers.
+    None if that is not known, nothing was sent, both ends sent at about the same time, or the other
+    end never answers.
 
     Args:
         ask: Asks the kernel, as UnixSockets.ask() does.
@@ -67,47 +63,6 @@ def turn(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Turn | None:
     """
     info = _info(ask, file)
     return _turn(info) if info is not None else None
-
-
-class Exchange(NamedTuple):
-    """What one end of a connection sent and got last.
-
-    Attributes:
-        turn: Who is to send next, as turn() says.
-        sent_ns: How long ago it sent data last, in ns, by ticks of the kernel.
-        received_ns: The same of data that it got.
-    """
-
-    turn: Turn | None
-    sent_ns: int
-    received_ns: int
-
-
-def exchange(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Exchange | None:
-    """Return what this end sent and got last; None if the kernel does not say.
-
-    Args:
-        ask: Asks the kernel, as UnixSockets.ask() does.
-        file: The socket, with the addresses of both ends.
-    """
-    info = _info(ask, file)
-    if info is None:
-        return None
-    sent_ms, received_ms = _word(info, _LAST_SENT), _word(info, _LAST_RECEIVED)
-    return Exchange(_turn(info), sent_ms * NS_PER_MS, received_ms * NS_PER_MS)
-
-
-def owes_answer(ask: Callable[[bytes], bytes | None], file: SleepFile) -> bool:
-    """Return whether this end got a request and has not answered: no receiver of logs has to.
-
-    Args:
-        ask: Asks the kernel, as UnixSockets.ask() does.
-        file: The socket, with the addresses of both ends.
-    """
-    info = _info(ask, file)
-    if info is None or _turn(info) != "own":
-        return False
-    return _word(info, _SEGMENTS + 4) > 0 or _word(info, _SEGMENTS) <= MOST_UNANSWERED
 
 
 def role(ask: Callable[[bytes], bytes | None], file: SleepFile) -> Role | None:
@@ -206,12 +161,8 @@ def _turn(info: bytes) -> Turn | None:
     sent_ms, received_ms, received, sent = (_word(info, at) for at in places)
     if received and (not sent or received_ms < sent_ms):
         return "own"
-    if not received:
-        return "other" if 0 < sent <= MOST_UNANSWERED else None
-    # Within one tick: data that arrives acknowledges what was sent before it, and what is sent
-    # upon it is acknowledged later.
-    is_later = 0 < sent_ms - _word(info, _LAST_ACKNOWLEDGED) <= MOST_DELAYED_MS
-    return "other" if sent_ms < received_ms or (sent_ms == received_ms and is_later) else None
+    answers = sent_ms < received_ms if received else 0 < sent <= MOST_UNANSWERED
+    return "other" if answers else None
 
 
 def _word(info: bytes, at: int) -> int:
