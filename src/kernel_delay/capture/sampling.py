@@ -72,7 +72,7 @@ class Sampling:
         self._closing = closing
         self._notify = request.notify
         self._progress = request.progress
-        self._unix_sockets = UnixSockets()
+        self._unix_sockets = UnixSockets(self._targets.pids)
         self._closing.callback(self._unix_sockets.close)
         self._follower = self._follow() if options.chains else None
         self._snapshots = Boundaries(self._processes.snapshots)

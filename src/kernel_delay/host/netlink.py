@@ -1,14 +1,21 @@
-"""Netlink messages, and attributes in a row of bytes that can't be trusted.
+"""Netlink messages, attributes in a row of bytes that can't be trusted, and network namespaces.
 
 The layout is struct nlattr's (include/uapi/linux/netlink.h): a 16-bit length
 that counts its own 4-byte header, a 16-bit type whose two top bits are flags,
 the payload, and padding to a multiple of 4.
 """
 
+import errno
+import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from msgspec import Struct
+
+from kernel_delay.host.target import living_thread
+
+_T = TypeVar("_T")
 
 NLA_HDRLEN = 4
 NLA_TYPE_MASK = 0x3FFF
@@ -110,3 +117,39 @@ def _no_header(captured: int, size: int, left: int) -> str:
 
 def _cut(captured: int, size: int) -> str:
     return f"{captured} of {size} bytes captured"
+
+
+def within_network(pid: int, make: Callable[[], _T]) -> _T:
+    """Call `make` in the network namespace of a process. Raises OSError where that is refused."""
+    path = f"/proc/{living_thread(pid) or pid}/ns/net"
+    if os.path.samestat(os.stat(path), os.stat("/proc/self/ns/net")):
+        return make()
+    import threading
+
+    made: list[_T] = []
+    failed: list[OSError] = []
+
+    def run() -> None:
+        # Python has os.setns() since 3.12.
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            with open(path) as namespace:
+                if libc.setns(namespace.fileno(), 0):
+                    number = ctypes.get_errno()
+                    raise OSError(number, os.strerror(number))
+            made.append(make())
+        except OSError as error:
+            failed.append(error)
+
+    # It stays in that namespace, and ends.
+    entering = threading.Thread(target=run)
+    try:
+        entering.start()
+    except RuntimeError as error:  # as shortage() of errors.py has it
+        raise OSError(errno.EAGAIN, str(error)) from error
+    entering.join()
+    if failed:
+        raise failed[0]
+    return made[0]

@@ -70,7 +70,7 @@ def look(
     start_parsers()
     with ExitStack() as stack:
         # Made while sockets may be.
-        unix_sockets = UnixSockets()
+        unix_sockets = UnixSockets(target.pid for target in targets)
         stack.callback(unix_sockets.close)
         standing = stack.enter_context(Standing([target.pid for target in targets]))
         on_attached()

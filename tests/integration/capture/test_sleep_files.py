@@ -422,3 +422,50 @@ def test_unix_peer_is_found_without_permission_to_create_sockets(
     assert file is not None
     assert file.kind == "unix"
     assert os.getpid() in [peer.pid for peer in file.peers]
+
+
+IN_A_NAMESPACE = """
+import os, signal, socket, sys
+signal.alarm(int(sys.argv[1]))
+ours, theirs = socket.socketpair()
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    client = socket.create_connection(listener.getsockname())
+    server = listener.accept()[0]
+other = os.fork()
+if not other:
+    signal.alarm(int(sys.argv[1]))
+    for each in (ours, client, listener):
+        each.close()
+    signal.pause()
+for each in (theirs, server):
+    each.close()
+print(other, flush=True)
+if sys.argv[2] == "tcp":
+    client.send(b"x")
+    client.recv(1)
+ours.recv(1)
+"""
+
+
+@pytest.mark.usefixtures("earlier_calls", "unix_diag")
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_peer_in_another_network_namespace_is_found(start_capture: StartCapture, kind: str) -> None:
+    """As in a container."""
+    words = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"')
+    python = (sys.executable, "-c", IN_A_NAMESPACE, str(LIFE_S), kind)
+    with subprocess.Popen((*words, *python), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        other = int(process.stdout.readline())
+        try:
+            call = f"{syscall_number('recvfrom')} "
+            syscall = Path(f"/proc/{process.pid}/syscall")
+            wait_until(lambda: syscall.read_text().startswith(call))
+            sample = start_capture(process.pid, "0.5").sample()
+        finally:
+            os.kill(other, signal.SIGKILL)
+            process.kill()
+    (file,) = [each.file for each in slept(sample, process.pid) if each.reason == "socket_receive"]
+    assert file is not None
+    assert file.kind == kind
+    assert [peer.pid for peer in file.peers] == [other]
+    assert (file.last_sent_ns is not None) == (kind == "tcp")

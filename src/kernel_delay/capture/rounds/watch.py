@@ -112,7 +112,7 @@ class Watch:
                 Plan(windows, self._event_plan, rounds=self._plan, totals=self._keeps_totals),
             )
             self._closing.enter_context(self._programs)
-            unix_sockets = UnixSockets()
+            unix_sockets = UnixSockets((self._target.pid,))
             self._closing.callback(unix_sockets.close)
             suspect_ns = self._plan.suspect_ns
             profiles = self._closing.enter_context(Profiles(self._programs, suspect_ns))

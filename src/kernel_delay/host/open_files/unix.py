@@ -5,12 +5,15 @@ takes. Python's `socket` is made of `_socket`, and takes 2 ms to import before a
 """
 
 import _socket
+import os
 import struct
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from kernel_delay.host.netlink import attributes, message
+from kernel_delay.host.netlink import attributes, message, within_network
+from kernel_delay.host.target import living_thread
 
 # include/uapi/linux/sock_diag.h and unix_diag.h
 NETLINK_SOCK_DIAG = 4
@@ -24,6 +27,9 @@ REQUEST = struct.Struct("=BBHIIIII")
 # struct nlmsghdr and unix_diag_msg
 ANSWER = struct.Struct("=IHHIIBBBBIII")
 ANY = 0xFFFFFFFF
+
+OWN_NETWORK = "/proc/thread-self/ns/net"
+MOST_NETWORKS = 8
 
 ANSWER_BYTES = 4096
 ANSWERS_WITHIN_S = 1.0
@@ -40,27 +46,39 @@ class UnixSocket(NamedTuple):
 
 
 class UnixSockets:
-    """The Unix sockets of this process's network namespace, one by one.
+    """The Unix sockets of some network namespaces, one by one.
 
     Made before the process gives up its right to make sockets: host/privileges.py.
     """
 
-    def __init__(self) -> None:
-        """Make the socket to ask by; where that is refused, no socket is known."""
-        self._asking: _socket.socket | None = None
+    def __init__(self, pids: Iterable[int] = ()) -> None:
+        """Make the sockets to ask by; where that is refused, no socket is known.
+
+        Args:
+            pids: Processes whose namespaces are asked first, and then this one's. To enter another
+                one takes CAP_SYS_ADMIN.
+        """
+        self._asking: list[_socket.socket] = []
+        networks = {os.stat(OWN_NETWORK).st_ino}
+        for pid in pids:
+            with suppress(OSError):
+                inode = os.stat(f"/proc/{living_thread(pid) or pid}/ns/net").st_ino
+                if inode not in networks and len(networks) <= MOST_NETWORKS:
+                    networks.add(inode)
+                    self._asking.append(within_network(pid, _open))
         with suppress(OSError):
-            self._asking = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_SOCK_DIAG)
-            self._asking.settimeout(ANSWERS_WITHIN_S)
+            self._asking.append(_open())
 
     def close(self) -> None:
         """Close what it asks by."""
-        if self._asking is not None:
-            self._asking.close()
+        for asking in self._asking:
+            asking.close()
 
     def find(self, inode: int) -> UnixSocket | None:
         """Return the socket of that inode.
 
-        None if the kernel does not show it: it is of another namespace, or CONFIG_UNIX_DIAG is off.
+        None if the kernel does not show it: it is of none of the namespaces, or CONFIG_UNIX_DIAG is
+        off.
         """
         wanted = inode & ANY, UDIAG_SHOW_NAME | UDIAG_SHOW_PEER
         answer = self.ask(REQUEST.pack(_socket.AF_UNIX, 0, 0, ANY, *wanted, ANY, ANY))
@@ -68,13 +86,24 @@ class UnixSockets:
 
     def ask(self, request: bytes) -> bytes | None:
         """Return the answer to a request for one socket, of any family; None if there is none."""
-        if self._asking is None:
-            return None
-        try:
-            self._asking.send(message(SOCK_DIAG_BY_FAMILY, request))
-            return self._asking.recv(ANSWER_BYTES)
-        except OSError:
-            return None
+        for asking in self._asking:
+            with suppress(OSError):
+                asking.send(message(SOCK_DIAG_BY_FAMILY, request))
+                answer = asking.recv(ANSWER_BYTES)
+                if _kind(answer) == SOCK_DIAG_BY_FAMILY:
+                    return answer
+        return None
+
+
+def _kind(answer: bytes) -> int:
+    """The type of a message: of an error it is NLMSG_ERROR."""
+    return int.from_bytes(answer[4:6], sys.byteorder)
+
+
+def _open() -> _socket.socket:
+    asking = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_SOCK_DIAG)
+    asking.settimeout(ANSWERS_WITHIN_S)
+    return asking
 
 
 def parsed(answer: bytes, inode: int) -> UnixSocket | None:

@@ -1,16 +1,11 @@
 """Questions to the kernel by netlink, in the network namespace of a process."""
 
 import _socket
-import errno
 import os
 import struct
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from kernel_delay.host import netlink
-from kernel_delay.host.target import living_thread
-
-_T = TypeVar("_T")
 
 # include/uapi/linux/netlink.h
 _NLM_F_DUMP = 0x300
@@ -35,7 +30,7 @@ class Asking:
             asking.settimeout(_ANSWERS_WITHIN_S)
             return asking
 
-        self._asking = within_network(pid, made)
+        self._asking = netlink.within_network(pid, made)
         self._sequence = 0
 
     def close(self) -> None:
@@ -77,39 +72,3 @@ class Asking:
                 if not flags & _NLM_F_DUMP:
                     return
         raise OSError(0, "there are too many answers")
-
-
-def within_network(pid: int, make: Callable[[], _T]) -> _T:
-    """Call `make` in the network namespace of a process. Raises OSError where that is refused."""
-    path = f"/proc/{living_thread(pid) or pid}/ns/net"
-    if os.path.samestat(os.stat(path), os.stat("/proc/self/ns/net")):
-        return make()
-    import threading
-
-    made: list[_T] = []
-    failed: list[OSError] = []
-
-    def run() -> None:
-        # Python has os.setns() since 3.12.
-        import ctypes
-
-        libc = ctypes.CDLL(None, use_errno=True)
-        try:
-            with open(path) as namespace:
-                if libc.setns(namespace.fileno(), 0):
-                    number = ctypes.get_errno()
-                    raise OSError(number, os.strerror(number))
-            made.append(make())
-        except OSError as error:
-            failed.append(error)
-
-    # It stays in that namespace, and ends.
-    entering = threading.Thread(target=run)
-    try:
-        entering.start()
-    except RuntimeError as error:  # as shortage() of errors.py has it
-        raise OSError(errno.EAGAIN, str(error)) from error
-    entering.join()
-    if failed:
-        raise failed[0]
-    return made[0]
