@@ -2,17 +2,21 @@
 
 import itertools
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from kernel_delay.capture.plan import WindowPlan
 from kernel_delay.capture.session import Session, SessionOptions
 from kernel_delay.host.target import find_target
-from kernel_delay.model import LockWait
+from kernel_delay.model import LockWait, Sample
+from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture
 from tests.verdicts.staging import Process, hog, running, workload
+from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
@@ -25,6 +29,11 @@ def lock_wait(victim: Process) -> LockWait:
     plan = WindowPlan(sample_time_ns=600 * MS)
     with Session(find_target(victim.pid), plan, SessionOptions()) as session:
         (sample,) = session.samples()
+    return wait_in(sample, victim)
+
+
+def wait_in(sample: Sample, victim: Process) -> LockWait:
+    """Of a window the same."""
     (main,) = (thread for thread in sample.threads if thread.tid == victim.pid)
     (wait,) = main.lock_waits
     assert wait.tid == victim.reported["owner"]
@@ -59,6 +68,12 @@ def test_an_owner_that_has_no_cpu_is_seen_to_wait() -> None:
     assert owner.ready_ns >= owner.known_ns // 4
 
 
+def sleeps_of(pid: int) -> int:
+    """How often its main thread has left a CPU by itself: proc_pid_status(5)."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE)[0])
+
+
 @contextmanager
 def moved_about(tid: int, cpus: list[int]) -> Iterator[None]:
     """Meanwhile the thread is moved from CPU to CPU."""
@@ -80,7 +95,7 @@ def moved_about(tid: int, cpus: list[int]) -> Iterator[None]:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
-def test_owner_that_is_moved_as_it_waits_is_seen_to() -> None:
+def test_owner_that_is_moved_as_it_waits_is_seen_to(start_capture: StartCapture) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     with ExitStack() as closing:
         for cpu in cpus:
@@ -89,7 +104,13 @@ def test_owner_that_is_moved_as_it_waits_is_seen_to() -> None:
         owner_tid = victim.reported["owner"]
         os.setpriority(os.PRIO_PROCESS, owner_tid, 19)
         closing.enter_context(moved_about(owner_tid, cpus))
-        owner = lock_wait(victim).owner
+        capture = start_capture(victim.pid, UNTIL_ENDED_S)
+        capture.wait_until_open()
+        # The owner may be without a CPU for long, and is known of waits that ended: of each turn
+        # the victim sleeps twice.
+        enough = sleeps_of(victim.pid) + 6
+        wait_until(lambda: sleeps_of(victim.pid) >= enough)
+        owner = wait_in(capture.end(), victim).owner
     assert owner is not None
     assert owner.known_ns > 0
     # Most of the time somebody else has its CPU, and each wait for that is in several parts.
