@@ -408,9 +408,11 @@ def test_sleep_is_unaccounted_if_neither_switch_was_seen(
 
 
 def test_run_is_unaccounted_for_as_long_as_it_waited_unseen(
-    start_workload: StartWorkload, closing: ExitStack
+    start_workload: StartWorkload, closing: ExitStack, tmp_path: Path
 ) -> None:
-    workload = start_workload("spin", CPU, LASTS_NS)
+    ends = tmp_path / "ends"
+    ends.write_bytes(b"\0")
+    workload = start_workload("spin", CPU, LASTS_NS, ends)
     taker = start_workload("spin", CPU, 50 * MS)
     for process, priority in ((workload, 1), (taker, 2)):
         make_real_time(process.pid, priority)
@@ -422,7 +424,8 @@ def test_run_is_unaccounted_for_as_long_as_it_waited_unseen(
         taker.ask()
         taker.parked()
     wait_until(lambda: cpu_time_ns(workload.pid) > before_ns + 200 * MS)
-    os.kill(workload.pid, signal.SIGUSR1)
+    with ends.open("r+b") as file:
+        file.write(b"x")
     workload.line()
     workload.parked()
     sample = measured.end()
