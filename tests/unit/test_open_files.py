@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,15 @@ from msgspec.structs import replace
 
 from kernel_delay.capture.sleep_files import FileKey, with_files
 from kernel_delay.host import open_files as holders_module
-from kernel_delay.host.open_files import INODE_MASK, End, describe, holders, is_asleep, watched_now
+from kernel_delay.host.open_files import (
+    INODE_MASK,
+    End,
+    describe,
+    holders,
+    is_asleep,
+    unix,
+    watched_now,
+)
 from kernel_delay.host.open_files.inet import InetSockets
 from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.process_memory import Patience
@@ -502,3 +510,16 @@ def test_names_that_are_not_utf8_can_be_written(tmp_path: Path) -> None:
             server = file_of(slept(client.fileno(), "socket_receive", "recvfrom"))
     assert server.peer_address == f"@\\xfe-{PID}"
     assert msgspec.json.encode([fifo, server])
+
+
+@pytest.mark.parametrize("pid", [PID, 2**22 + 1], ids=["itself", "nobody"])
+def test_without_network_namespaces_sockets_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
+) -> None:
+    """CONFIG_NET_NS is off, or /proc is not there."""
+    monkeypatch.setattr(unix, "OWN_NETWORK", str(tmp_path / "net"))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, closing(UnixSockets((pid,))) as sockets:
+        found = sockets.find(os.fstat(ours.fileno()).st_ino)
+        assert found is not None
+        assert found.peer_inode == os.fstat(theirs.fileno()).st_ino

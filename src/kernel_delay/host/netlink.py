@@ -119,10 +119,18 @@ def _cut(captured: int, size: int) -> str:
     return f"{captured} of {size} bytes captured"
 
 
+OWN_NETWORK = "/proc/self/ns/net"
+
+
+def network_path(pid: int) -> str:
+    """Return the path of a process's network namespace, also where its leader has exited."""
+    return f"/proc/{living_thread(pid) or pid}/ns/net"
+
+
 def within_network(pid: int, make: Callable[[], _T]) -> _T:
     """Call `make` in the network namespace of a process. Raises OSError where that is refused."""
-    path = f"/proc/{living_thread(pid) or pid}/ns/net"
-    if os.path.samestat(os.stat(path), os.stat("/proc/self/ns/net")):
+    path = network_path(pid)
+    if os.path.samestat(os.stat(path), os.stat(OWN_NETWORK)):
         return make()
     import threading
 

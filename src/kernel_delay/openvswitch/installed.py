@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kernel_delay.errors import NoInputError
+from kernel_delay.host.netlink import network_path
 from kernel_delay.host.preflight import may_not_look_at
 from kernel_delay.host.proc_text import read_lines
-from kernel_delay.host.target import PROC, living_thread
+from kernel_delay.host.target import living_thread
 
 if TYPE_CHECKING:
     from kernel_delay.probes.objects import ProbedObject
@@ -106,7 +107,7 @@ def network_inode(pid: int) -> int:
     may not look at it.
     """
     try:
-        return os.stat(PROC / str(living_thread(pid) or pid) / "ns/net").st_ino
+        return os.stat(network_path(pid)).st_ino
     except PermissionError:
         raise may_not_look_at(f"the namespaces of process {pid}") from None
     except (FileNotFoundError, ProcessLookupError):
