@@ -122,10 +122,12 @@ STEP(pass_owner, struct owner_search)
 __noinline __u64 find_owner(struct thread_record *thread, __u64 lock, __u32 task)
 {
 	struct owner_search search = {.lock = lock, .task = task};
-	__u32 most = lock == SEVERAL_LOCKS ? OWNERS_SEARCHED : OWNERS_PER_LIST;
+	__u32 most = lock ? OWNERS_PER_LIST : TASKS_PER_LIST;
 
 	if (!options.accounting || !thread)
 		return 0;
+	if (lock == SEVERAL_LOCKS)
+		most = OWNERS_SEARCHED;
 	search.number = *owners_of(thread, task);
 	search.thread = thread->number;
 	REPEAT(OWNERS_SEARCHED, pass_owner, &search);

@@ -20,10 +20,12 @@
 #define HARD_IRQS_PER_THREAD 32
 
 /*
- * The number of lists that a thread's owners are in. A full one takes only sums of an
- * owner's other locks, and is searched as far as both together go.
+ * The number of lists that a thread's owners are in. A crowd of tasks that had its CPU leaves room
+ * for locks. A full one takes only sums of an owner's other locks, and is searched as far as all
+ * together go.
  */
 #define OWNER_LISTS 16
+#define TASKS_PER_LIST 8
 #define OWNERS_PER_LIST 12
 #define OWNERS_SEARCHED 16
 

@@ -789,6 +789,7 @@ class _Lib:
     SYSCALL_TABLES: Final[int]
     SYSCALL_TOTALS: Final[int]
     TARGET_WORDS: Final[int]
+    TASKS_PER_LIST: Final[int]
     THREAD_RING: Final[int]
     TIMELINE_RING: Final[int]
     TRIGGER_SAME_THREAD: Final[int]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kernel_delay.loader._records import lib
 from kernel_delay.model import Sample, Thread
 from tests.emulation import is_emulated
 from tests.integration.capture.captures import StartCapture, thread
@@ -373,20 +374,28 @@ def test_a_lock_that_is_freed_within_a_window(
         assert answer["held_ns"] * 0.9 - between_ns < found_ns <= answer["waited_ns"]
 
 
+@pytest.mark.parametrize("crowd", [0, 1_000_000])
 def test_many_locks_of_one_owner_are_summed_up(
-    start_workload: StartWorkload, start_capture: StartCapture
+    crowd: int, slow_machine: bool, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
+    if crowd and slow_machine:
+        pytest.skip("so many threads take minutes on so slow a machine")
     count = 300
-    workload = start_workload("many_locks", count, MS)
+    pinned = ("taskset", "-c", str(CPU))
+    workload = start_workload("many_locks", count, MS, within=("nice", *pinned))
     capture = start_capture(workload.pid)
     capture.wait_until_open()
+    if crowd:
+        # So many tasks have the waiter's CPU, each once and shortly.
+        start_workload("crowd", 0, crowd, within=pinned).send()
     answer = workload.ask()
     wait_until_asleep(workload)
     sample = capture.end()
     check(sample)
     waiter = thread(sample, workload.pid)
     assert not sample.lost.dropped_records
-    assert 1 < len(waiter.lock_waits) < count
+    # The tasks that had the CPU leave room for so many, and one more sums up the rest.
+    assert lib.OWNERS_PER_LIST - lib.TASKS_PER_LIST < len(waiter.lock_waits) < count
     assert {wait.tid for wait in waiter.lock_waits} == {answer["owner"]}
     assert sum(wait.address == 0 for wait in waiter.lock_waits) == 1
     its = time_of(waiter)
