@@ -48,6 +48,7 @@ def dumped(dpctl: OvsDpctl, keys: list[bytes], *options: str) -> list[str]:
     return [STATISTICS.sub("", line) for line in lines]
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(keys=st.lists(flow_keys.keys, min_size=1, max_size=20))
 def test_any_key_reads_as_ovs_dpctl_prints_it(dpctl: OvsDpctl, keys: list[bytes]) -> None:

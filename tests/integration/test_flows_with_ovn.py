@@ -4,6 +4,8 @@ import re
 import time
 from pathlib import Path
 
+import pytest
+
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
@@ -17,6 +19,7 @@ PACKET = (
 BETWEEN_S = 0.1
 
 
+@pytest.mark.long
 def test_ovn_detrace_has_the_logical_flows_of_a_flow(
     root_user: None, usdt_binaries: Binaries, tmp_path: Path
 ) -> None:

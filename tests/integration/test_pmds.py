@@ -163,6 +163,7 @@ def pmd_tid(pid: int) -> int:
     return min(int(each.name) for each in tasks if (each / "comm").read_text().startswith("pmd-c"))
 
 
+@pytest.mark.long
 def test_iteration_that_kept_its_cpu_has_a_record(
     root_user: None, ovs_binaries: Binaries, tmp_path: Path
 ) -> None:

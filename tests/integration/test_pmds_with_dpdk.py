@@ -50,6 +50,7 @@ def of_the_only_pmd(ovs: Instance, name: str) -> int:
     return count
 
 
+@pytest.mark.long
 def test_counts_of_a_dpdk_port_are_open_vswitchs(dpdk_ovs: Instance) -> None:
     names = ("Iterations", "Rx packets", "Upcalls", "Lost upcalls")
     before = {name: of_the_only_pmd(dpdk_ovs, name) for name in names}

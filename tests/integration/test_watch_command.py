@@ -189,6 +189,7 @@ def is_pmd(sample: Sample) -> bool:
     return sample.round is not None and sample.round.name.startswith("pmd-c")
 
 
+@pytest.mark.long
 def test_time_off_cpu_of_a_pmd_thread_is_recorded(
     root_user: None, ovs_binaries: Binaries, tmp_path: Path
 ) -> None:
@@ -239,7 +240,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("by_the_poller", [True, False])
+@pytest.mark.parametrize("by_the_poller", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_who_stopped_a_thread_in_its_round_is_named(
     root_user: None, by_the_poller: bool, tmp_path: Path
 ) -> None:
@@ -279,6 +280,7 @@ def stopped_by_gdb(pid: int) -> str:
         return f"gdb ({gdb.pid})"
 
 
+@pytest.mark.long
 def test_tracer_is_named_not_an_older_stop_signal(root_user: None, tmp_path: Path) -> None:
     with ExitStack() as stack:
         poller = stack.enter_context(

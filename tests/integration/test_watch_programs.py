@@ -163,6 +163,7 @@ def dearest(
     return found
 
 
+@pytest.mark.long
 def test_slow_answer_of_an_asyncio_server_names_its_function(
     root_user: None, closing: ExitStack, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from tests.recordings import header
 from tests.unit.page_samples import THREADS, later, sample_with_events
 from tests.unit.pages import HEIGHT, PHONE_WIDTH, Open, comparison_page, overflow, page_of
 
+pytestmark = pytest.mark.long
+
 DESK_WIDTH = 1400
 FINDINGS = 12
 

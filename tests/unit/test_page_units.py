@@ -11,6 +11,8 @@ from tests.unit.page_samples import sample_with_events
 from tests.unit.pages import Open, comparison_page, page_of
 from tests.unit.samples import bare_sample, timed_thread
 
+pytestmark = pytest.mark.long
+
 UNIT = re.compile(r"\b(ns|µs|ms|s)\b")
 EXACT = re.compile(r"[\d,]+ ns(, of which .*)?")
 

@@ -293,7 +293,7 @@ def read_after_s(sample: Sample) -> float:
     return passed.total_seconds() - window.duration_ns / 1e9
 
 
-@pytest.mark.parametrize("interval", ["0", "0.007"])
+@pytest.mark.parametrize("interval", ["0", pytest.param("0.007", marks=pytest.mark.long)])
 def test_waits_across_window_edges_are_charged_to_both_windows(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
@@ -424,6 +424,7 @@ def test_what_looks_like_a_mutex_has_no_owner(
     assert not waiter.lock_waits
 
 
+@pytest.mark.long
 def test_kernel_delay_is_marked_as_itself_among_cpu_takers(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

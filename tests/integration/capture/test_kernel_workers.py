@@ -13,7 +13,10 @@ WORK_NS = 300_000_000
 APART_NS = 1_000_000
 
 
-@pytest.mark.parametrize(("kind", "comm"), [("worker", "iou-wrk-"), ("poller", "iou-sqp-")])
+@pytest.mark.parametrize(
+    ("kind", "comm"),
+    [("worker", "iou-wrk-"), pytest.param("poller", "iou-sqp-", marks=pytest.mark.long)],
+)
 def test_its_time_is_the_kernels_and_no_calls(
     kind: str,
     comm: str,

@@ -81,8 +81,13 @@ def worked(shares: tuple[float, float]) -> tuple[Sample, tuple[int, int]]:
     return max(samples, key=lambda each: each.window.duration_ns), (own_ns, read_ns)
 
 
+EXTREMES = [(1.0, 0.0), (0.2, 0.8), (0.0, 1.0)]
+
+
 @pytest.mark.usefixtures("earlier_calls")
-@pytest.mark.parametrize("shares", [(1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0)])
+@pytest.mark.parametrize(
+    "shares", [(0.5, 0.5), *(pytest.param(each, marks=pytest.mark.long) for each in EXTREMES)]
+)
 def test_samples_show_what_ran_in_calls(shares: tuple[float, float]) -> None:
     sample, (own_ns, read_ns) = worked(shares)
 

@@ -69,7 +69,11 @@ def test_each_report_is_the_same_from_a_file(
 
 @pytest.mark.parametrize(
     ("option", "name"),
-    [("--html", "a.html"), ("--flamegraph", "a.svg"), ("--flamegraph", "b.html")],
+    [
+        ("--html", "a.html"),
+        pytest.param("--flamegraph", "a.svg", marks=pytest.mark.long),
+        ("--flamegraph", "b.html"),
+    ],
 )
 def test_each_page_is_the_same_from_a_file(
     target: int, tmp_path: Path, option: str, name: str

@@ -29,7 +29,11 @@ from tests.timeline_accounts import account_of
 NS_PER_MS = 1_000_000
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["polls_alone", "each_call"])
+@pytest.fixture(
+    autouse=True,
+    params=[False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["polls_alone", "each_call"],
+)
 def hooked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test is of both: where polls alone are hooked, and where each call is."""
     plan = functools.partial(RoundPlan, calls=request.param)

@@ -32,7 +32,7 @@ STOPS = 5
     ("policy", "spinners", "sleepers"),
     few(
         [
-            pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
+            pytest.param("--rr", 2, 0, id="two busy threads, undisturbed", marks=pytest.mark.long),
             pytest.param(
                 "--rr", 0, 3, id="threads that also sleep, undisturbed", marks=pytest.mark.long
             ),

@@ -60,6 +60,7 @@ def test_running_thread_has_the_steal_time_of_its_cpu(start_workload: StartWorkl
     print(f"{steal_ns} ns, /proc/stat {within[1] - within[0]} to {around} ns")
 
 
+@pytest.mark.long
 def test_a_round_is_stolen_what_its_cpu_is_meanwhile(start_workload: StartWorkload) -> None:
     cpu = max(os.sched_getaffinity(0))
     workload = start_workload("poll_threads", 1, 2_000_000_000, within=undisturbed())

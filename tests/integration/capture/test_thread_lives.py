@@ -75,6 +75,7 @@ def test_each_of_a_crowd_is_measured(
     assert callers == tids - {workload.pid}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [(), pytest.param(("--no-accounting",), marks=pytest.mark.long)]
 )

@@ -149,7 +149,7 @@ def test_the_parts_of_each_thread_are_the_window(
     assert {measured.tid for measured in sample.threads} >= set(workload.tids())
 
 
-@pytest.mark.parametrize("interval", ["0", "0.02"])
+@pytest.mark.parametrize("interval", ["0", pytest.param("0.02", marks=pytest.mark.long)])
 def test_windows_that_follow_each_other_are_each_accounted_for(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
@@ -363,6 +363,7 @@ def test_who_had_the_lock(start_workload: StartWorkload, measure: Measure) -> No
     assert not thread(sample, seen["holder"]).lock_waits
 
 
+@pytest.mark.long
 def test_without_accounting_there_are_the_tables_alone(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -106,6 +106,7 @@ def test_slices_of_each_thread_add_up_to_its_account(
         check(sample)
 
 
+@pytest.mark.long
 def test_so_do_those_of_a_trace_that_others_read(
     measurable: None, start_workload: StartWorkload, tmp_path: Path
 ) -> None:
@@ -125,7 +126,7 @@ def test_so_do_those_of_a_trace_that_others_read(
         assert its.get("runnable", 0) == each.time.ready_ns
 
 
-@pytest.mark.parametrize("interval", ["0", "0.02"])
+@pytest.mark.parametrize("interval", ["0", pytest.param("0.02", marks=pytest.mark.long)])
 def test_so_do_those_of_windows_that_follow_each_other(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
@@ -138,6 +139,7 @@ def test_so_do_those_of_windows_that_follow_each_other(
         check(sample)
 
 
+@pytest.mark.long
 def test_interrupt_across_a_window_edge_is_in_both_windows(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_window_is_exact(start_workload: StartWorkload, start_capture: StartCa
     agree(workload, [sample])
 
 
+@pytest.mark.long
 def test_a_window_is_exact_while_all_cpus_are_busy(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
@@ -75,7 +76,7 @@ def test_calls_longer_than_a_window_have_its_time(start_capture: StartCapture) -
     assert in_calls_ns >= thread.time.kernel_ns // 2
 
 
-@pytest.mark.parametrize("interval", ["0", "0.05"])
+@pytest.mark.parametrize("interval", ["0", pytest.param("0.05", marks=pytest.mark.long)])
 def test_reading_a_window_does_not_blind_the_next(
     interval: str, start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:

@@ -104,6 +104,7 @@ def mapped_files() -> list[Path]:
         return sorted({Path(found.code.path) for found in image.objects if found.code.inode})
 
 
+@pytest.mark.long
 def test_rows_of_each_library_match_elfutils(elfutils_rules: Path) -> None:
     kinds: set[int] = set()
     for file in mapped_files():

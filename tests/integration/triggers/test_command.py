@@ -116,6 +116,7 @@ def test_ctrl_c_while_waiting_for_stop_reports_the_window(
     assert sample["window"]["stop_trigger"] is None
 
 
+@pytest.mark.long
 def test_ctrl_c_is_heard_though_windows_never_cease(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:

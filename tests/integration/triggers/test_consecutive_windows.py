@@ -18,6 +18,7 @@ TOO_MANY = lib.WINDOWS + 100
 TABLES_ALONE = SessionOptions(accounting=False)
 
 
+@pytest.mark.long
 def test_a_thousand_windows_a_second(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:

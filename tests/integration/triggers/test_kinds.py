@@ -31,7 +31,9 @@ PAIRS = [
 # The same by their long names.
 PAIRS += few(
     [
-        pytest.param("uprobe:round_work", "uretprobe:round_work", id="uprobe-long"),
+        pytest.param(
+            "uprobe:round_work", "uretprobe:round_work", id="uprobe-long", marks=pytest.mark.long
+        ),
         pytest.param(f"kprobe:{GETPPID}", f"kretprobe:{GETPPID}", id="kprobe-long", marks=KPROBES),
     ],
     2,

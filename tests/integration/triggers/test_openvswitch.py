@@ -114,6 +114,7 @@ KINDS = [
 EDGES = [("start",), ("stop",), ("start", "stop")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trigger", "edges"),
     # Where it takes long each kind once, and all edges.

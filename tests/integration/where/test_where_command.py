@@ -558,6 +558,7 @@ def test_children_are_shown_with_their_parent() -> None:
             shell.kill()
 
 
+@pytest.mark.long
 def test_children_that_exit_meanwhile_are_left_out() -> None:
     loop = ["sh", "-c", "while :; do sleep 0.02 & sleep 0.02; done"]
     with subprocess.Popen(loop) as one, subprocess.Popen(loop) as other:
