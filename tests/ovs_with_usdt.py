@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cache import cache_dir, locked
+from tests.cache import built, cache_dir, locked
 from tests.debian import DebianError, Suite
 
 SUITE = "trixie"
@@ -25,6 +25,8 @@ CONFIGURE = (
     "--disable-afxdp",
     "CFLAGS=-O2 -g -fomit-frame-pointer",
 )
+# What compilers are called for, by the architecture that they compile for.
+HOSTS = {"arm64": "aarch64-linux-gnu"}
 # By the folder of the prefix that they go to.
 PRODUCTS = {
     "sbin": ("ovsdb/ovsdb-server", "vswitchd/ovs-vswitchd"),
@@ -44,12 +46,31 @@ def build(suite_name: str = SUITE, *, probes: bool = True) -> Path:
     Without `probes` it is the same in all else, to compare with. Raises
     DebianError where the source can't be had or does not build.
     """
+    options = (PROBES, *CONFIGURE) if probes else CONFIGURE
+    return _built(Suite(suite_name), "" if probes else "-without-probes", options)
+
+
+def cross_build(suite_name: str, architecture: str) -> Path:
+    """The same with probes, for another architecture of Debian's; nothing of it is run.
+
+    The header of the probes is that architecture's too. Raises DebianError as build() does.
+    """
+    header = built(
+        f"sdt-{architecture}",
+        lambda folder: Suite(suite_name, architecture).unpack(folder, "systemtap-sdt-dev"),
+        suite_name,
+    )
+    (folder,) = {file.parents[1] for file in header.rglob("sys/sdt.h")}
+    options = (PROBES, *CONFIGURE, f"--host={HOSTS[architecture]}", f"CPPFLAGS=-I{folder}")
+    # Libraries that this machine has are not that one's.
+    return _built(Suite(suite_name), f"-{architecture}", (*options, "PKG_CONFIG=false"))
+
+
+def _built(suite: Suite, kind: str, options: tuple[str, ...]) -> Path:
     with locked("ovs"):
-        suite = Suite(suite_name)
-        name = suite.version(PACKAGE) + ("" if probes else "-without-probes")
-        prefix = cache_dir() / "ovs" / name
+        prefix = cache_dir() / "ovs" / (suite.version(PACKAGE) + kind)
         if not prefix.exists():
-            _build(suite, prefix, (PROBES, *CONFIGURE) if probes else CONFIGURE)
+            _build(suite, prefix, options)
         return prefix
 
 

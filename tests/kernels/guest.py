@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 from dataclasses import dataclass, field
@@ -56,6 +57,11 @@ class Guest:
     cpus: int = 2
 
     @property
+    def python(self) -> str:
+        """The Python that runs the tests there."""
+        return sys.executable
+
+    @property
     def console(self) -> Path:
         """The log of all that the guest's kernel and the command printed."""
         return self.results / "console.log"
@@ -92,7 +98,7 @@ class Guest:
         (self.results / "command").write_text(shlex.join(command))
         with open(self.console, "wb") as console:
             qemu = subprocess.Popen(
-                self._vng(),
+                self._boot_command(),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -128,7 +134,7 @@ class Guest:
         except (OSError, ValueError):
             raise GuestError(f"died before its command ended, see {self.console}") from None
 
-    def _vng(self) -> list[str]:
+    def _boot_command(self) -> list[str]:
         cache_home = str(cache_dir().parent)
         script = [str(GUEST_SCRIPT), str(self.results), cache_home]
         cached_host_files = (

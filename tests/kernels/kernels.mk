@@ -1,6 +1,6 @@
 # The tests in virtual machines; included by the project's Makefile.
 
-.PHONY: test-kernels test-kernels-least test-kernels-brief test-verdicts-kernels \
+.PHONY: test-kernels test-kernels-arm64 test-kernels-least test-kernels-brief test-verdicts-kernels \
 	test-machine-changes test-flows compatibility packages-kernels
 
 ## test-kernels: the integration tests on real kernels; KERNELS_ARGS narrows it down
@@ -20,6 +20,12 @@ test-machine-changes: build packages-test packages-kernels .venv/.extra-test .ve
 ## test-flows: 10,000 flows of the kernel's datapath on these kernels; FLOWS_ARGS narrows it down
 test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels
 	@exec $(BIN)/python -m tests.flows.run $(FLOWS_ARGS)
+
+## test-kernels-arm64: the integration tests on arm64 kernels, in emulated machines of that; KERNELS_ARGS
+test-kernels-arm64: WHEEL_ARCHITECTURE := arm64
+test-kernels-arm64: wheel packages-test packages-kernels packages-arm64 .venv/.extra-test .venv/.extra-kernels
+	@KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) exec $(BIN)/python -m tests.kernels.run \
+		--kernel "Debian 12 arm64" --kernel "Debian 13 arm64" $(KERNELS_ARGS)
 
 ## compatibility: test-kernels, and the results beside earlier ones in docs/reference/compatibility.md
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from tests import ovs_with_usdt
 from tests.debian import DebianError
-from tests.kernels import compatibility
+from tests.kernels import arm64_root, compatibility
+from tests.kernels.arm64_guest import Arm64Guest
 from tests.kernels.guest import Guest, GuestError, kvm_boots
 from tests.kernels.images import (
     REPOSITORY,
@@ -64,8 +65,8 @@ def main() -> int:
     try:
         images, missing = images_of(_chosen(options))
         binaries = {
-            image.kernel: open_vswitches(
-                ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch
+            image.kernel: _open_vswitches(
+                image.kernel, ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch
             )
             for image in images
         }
@@ -74,13 +75,14 @@ def main() -> int:
         return 1
     runs: list[KernelRun] = []
     if images:
-        kvm = kvm_boots(images[0], RESULTS / "kvm")
+        native = [image for image in images if not image.kernel.architecture]
+        kvm = bool(native) and kvm_boots(native[0], RESULTS / "kvm")
         accelerator = "KVM" if kvm else "TCG"
         console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        guests = [Guest(image, kvm, _results_of(image), stop, options.cpus) for image in images]
+        guests = [_guest(image, kvm, stop, options.cpus) for image in images]
         _compile_tests(guests, options)
 
         def test(guest: Guest) -> KernelRun:
@@ -137,16 +139,17 @@ def _options() -> argparse.Namespace:
 
 
 def _chosen(options: argparse.Namespace) -> list[Kernel]:
-    """The kernels that are named, or all on which the tests asked for can run."""
-    kernels, names = listed_kernels(), options.kernel
+    """The kernels that are named, or all of this machine's on which the tests asked for can run."""
+    listed, names = listed_kernels(), options.kernel
+    kernels = [kernel for kernel in listed if not kernel.architecture]
     if names:
-        chosen = [kernel for kernel in kernels if kernel.name in names]
+        chosen = [kernel for kernel in listed if kernel.name in names]
     elif options.choice == "least":
         chosen = [kernel for kernel in kernels if kernel.least]
     else:
         chosen = [kernel for kernel in kernels if not (kernel.tests and options.tests)]
     if not chosen:
-        sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in kernels)}")
+        sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in listed)}")
     return chosen
 
 
@@ -170,6 +173,15 @@ def open_vswitches(suite: str) -> list[str]:
     return [f"KERNEL_DELAY_OVS={debian.strip()}", f"KERNEL_DELAY_USDT_OVS={probes}"]
 
 
+def _open_vswitches(kernel: Kernel, suite: str) -> list[str]:
+    return arm64_root.open_vswitches(suite) if kernel.architecture else open_vswitches(suite)
+
+
+def _guest(image: Image, kvm: bool, stop: threading.Event, cpus: int) -> Guest:
+    kind = Arm64Guest if image.kernel.architecture else Guest
+    return kind(image, kvm and kind is Guest, RESULTS / image.release, stop, cpus)
+
+
 def _compile_tests(guests: Iterable[Guest], options: argparse.Namespace) -> None:
     """Have pytest keep its form of the tests, which an emulated CPU takes a minute to make."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -178,10 +190,6 @@ def _compile_tests(guests: Iterable[Guest], options: argparse.Namespace) -> None
         subprocess.run(
             command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, check=False
         )
-
-
-def _results_of(image: Image) -> Path:
-    return RESULTS / image.release
 
 
 def _tests(guest: Guest, options: argparse.Namespace) -> list[str]:
@@ -202,7 +210,7 @@ def run_tests(guest: Guest, open_vswitches: list[str], options: argparse.Namespa
     results: dict[str, Result] = {}
     while True:
         command = [
-            *("env", *open_vswitches, *FEW_PLUGINS, sys.executable),
+            *("env", *open_vswitches, *FEW_PLUGINS, guest.python),
             *("-m", "pytest", *FEWER_PLUGINS, "-v", "--color=no", "--durations=10"),
             *("-p", "tests.kernels.outcomes", f"--outcomes={guest.outcomes}"),
             *(f"--earlier={path}" for path in earlier),

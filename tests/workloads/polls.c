@@ -35,7 +35,6 @@ static bool poll_as(const char *name, int epoll)
 {
 	struct timespec length = {0, POLL_NS};
 	int64_t length64[] = {0, POLL_NS}; /* struct __kernel_timespec */
-	struct timeval length_us = {0, POLL_NS / 1000};
 	struct epoll_event event;
 
 	if (!strcmp(name, "ppoll"))
@@ -52,11 +51,11 @@ static bool poll_as(const char *name, int epoll)
 #endif
 #if defined(SYS_select) && !defined(SYS__newselect)
 	else if (!strcmp(name, "select"))
-		syscall(SYS_select, 0, NULL, NULL, NULL, &length_us);
+		syscall(SYS_select, 0, NULL, NULL, NULL, &(struct timeval){0, POLL_NS / 1000});
 #endif
 #ifdef SYS__newselect
 	else if (!strcmp(name, "_newselect"))
-		syscall(SYS__newselect, 0, NULL, NULL, NULL, &length_us);
+		syscall(SYS__newselect, 0, NULL, NULL, NULL, &(struct timeval){0, POLL_NS / 1000});
 #endif
 #ifdef SYS_ppoll_time64
 	else if (!strcmp(name, "ppoll_time64"))
