@@ -38,8 +38,9 @@ class Arm64Guest(Guest):
         return "/usr/bin/python3"
 
     def _boot_command(self) -> list[str]:
-        cache = cache_dir() / "arm64"
-        cache.mkdir(exist_ok=True)
+        # Each has its own, as no lock of one keeps another one out.
+        cache = cache_dir() / "arm64" / self.image.release
+        cache.mkdir(parents=True, exist_ok=True)
         arm64_root.install_wheel(self.results / "wheel")
         shared = {
             "project": REPOSITORY,

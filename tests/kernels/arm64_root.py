@@ -26,6 +26,7 @@ PYTHON_PACKAGES = (
     "prometheus_client",
     "pyelftools",
     "pytest",
+    "scapy",
 )
 PYTHON = "3.11"
 SITE_PACKAGES = f"usr/local/lib/python{PYTHON}/dist-packages"
