@@ -55,5 +55,5 @@ def test_polls_that_time_out_are_said_to_wait_in_vain() -> None:
         command = [*KERNEL_DELAY, "-p", str(target.pid), "--sample-time", "1"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         target.kill()
-    verdict, *_ = (line for line in done.stdout.splitlines() if line.startswith("# VERDICT"))
-    assert "Its polls timed out: it waited in vain for events on the pipe with" in verdict
+    # On a busy machine it may be a remark, behind who had the CPU.
+    assert "Its polls timed out: it waited in vain for events on the pipe with" in done.stdout
