@@ -13,7 +13,7 @@ from bench.rounds import progress
 from bench.verifying import Loading
 from tests.debian import DebianError
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Kernel, MissingImageError, fetch, listed_kernels
+from tests.kernels.images import Kernel, MissingImageError, fetch, own_kernels
 
 HERE = "this kernel"
 LOAD = "time to load"
@@ -43,7 +43,7 @@ class Verifier(Measure):
         file = setting.folder / "verified.json"
         subprocess.run([sys.executable, "-m", "bench.verifying", file], check=True)
         _note(values, HERE, file)
-        for kernel in listed_kernels():
+        for kernel in own_kernels():
             if not kernel.tests:
                 progress(kernel.name)
                 try:

@@ -18,7 +18,7 @@ from tests.debian import DebianError
 from tests.flows import judge
 from tests.flows.traffic import FLOWS
 from tests.kernels.guest import Guest, GuestError, kvm_boots
-from tests.kernels.images import Kernel, MissingImageError, fetch, listed_kernels
+from tests.kernels.images import Kernel, MissingImageError, fetch, own_kernels
 from tests.kernels.run import RESULTS, open_vswitches
 
 SUITES = ("trixie", "unstable")
@@ -29,7 +29,7 @@ def main() -> int:
     options = _options()
     console = Console(width=120)
     wrong = 0
-    for kernel in listed_kernels():
+    for kernel in own_kernels():
         for suite in options.open_vswitch or SUITES:
             if options.kernel is None or kernel.name in options.kernel:
                 try:
@@ -46,7 +46,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.flows.run")
-    names = [kernel.name for kernel in listed_kernels()]
+    names = [kernel.name for kernel in own_kernels()]
     parser.add_argument("--kernel", action="append", choices=names, help="only this one")
     parser.add_argument("--open-vswitch", action="append", choices=SUITES, help="only this suite's")
     parser.add_argument("--cause", action="append", help="only this one")

@@ -68,6 +68,11 @@ def listed_kernels() -> list[Kernel]:
     return [Kernel(**{**entry, "tests": tuple(entry.get("tests", ()))}) for entry in entries]
 
 
+def own_kernels() -> list[Kernel]:
+    """Those of this machine's architecture."""
+    return [kernel for kernel in listed_kernels() if not kernel.architecture]
+
+
 def image_folder() -> Path:
     """Where images are that are listed by name: $KERNEL_DELAY_KERNELS, or beside the repository."""
     folder = os.environ.get(FOLDER_VARIABLE)

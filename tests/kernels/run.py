@@ -30,6 +30,7 @@ from tests.kernels.images import (
     fetch,
     guest_tests,
     listed_kernels,
+    own_kernels,
 )
 from tests.kernels.record import PAGE, Circumstances, Outcomes, commit
 from tests.kernels.results import (
@@ -65,8 +66,9 @@ def main() -> int:
     try:
         images, missing = images_of(_chosen(options))
         binaries = {
-            image.kernel: _open_vswitches(
-                image.kernel, ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch
+            image.kernel: open_vswitches(
+                ovs_with_usdt.SUITE if options.choice else image.kernel.open_vswitch,
+                image.kernel.architecture,
             )
             for image in images
         }
@@ -75,14 +77,18 @@ def main() -> int:
         return 1
     runs: list[KernelRun] = []
     if images:
-        native = [image for image in images if not image.kernel.architecture]
-        kvm = bool(native) and kvm_boots(native[0], RESULTS / "kvm")
+        # No other architecture's has KVM: all of them then do without.
+        own = all(kind_of_guest(image) is Guest for image in images)
+        kvm = own and kvm_boots(images[0], RESULTS / "kvm")
         accelerator = "KVM" if kvm else "TCG"
         console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        guests = [_guest(image, kvm, stop, options.cpus) for image in images]
+        guests = [
+            kind_of_guest(image)(image, kvm, RESULTS / image.release, stop, options.cpus)
+            for image in images
+        ]
         _compile_tests(guests, options)
 
         def test(guest: Guest) -> KernelRun:
@@ -140,16 +146,16 @@ def _options() -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> list[Kernel]:
     """The kernels that are named, or all of this machine's on which the tests asked for can run."""
-    listed, names = listed_kernels(), options.kernel
-    kernels = [kernel for kernel in listed if not kernel.architecture]
+    kernels, names = own_kernels(), options.kernel
     if names:
-        chosen = [kernel for kernel in listed if kernel.name in names]
+        chosen = [kernel for kernel in listed_kernels() if kernel.name in names]
     elif options.choice == "least":
         chosen = [kernel for kernel in kernels if kernel.least]
     else:
         chosen = [kernel for kernel in kernels if not (kernel.tests and options.tests)]
     if not chosen:
-        sys.exit(f"no such kernel; the list has {', '.join(kernel.name for kernel in listed)}")
+        all_names = (kernel.name for kernel in listed_kernels())
+        sys.exit(f"no such kernel; the list has {', '.join(all_names)}")
     return chosen
 
 
@@ -165,21 +171,19 @@ def images_of(kernels: Iterable[Kernel]) -> tuple[list[Image], list[KernelRun]]:
     return images, missing
 
 
-def open_vswitches(suite: str) -> list[str]:
+def kind_of_guest(image: Image) -> type[Guest]:
+    """Where a kernel of its architecture boots."""
+    return Arm64Guest if image.kernel.architecture else Guest
+
+
+def open_vswitches(suite: str, architecture: str = "") -> list[str]:
     """Where the tests find them, as variables: Debian's own one, and a suite's with USDT probes."""
+    if architecture:
+        return arm64_root.open_vswitches(suite)
     script = REPOSITORY / "setup" / "openvswitch.sh"
     debian = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout
     probes = ovs_with_usdt.build(suite)
     return [f"KERNEL_DELAY_OVS={debian.strip()}", f"KERNEL_DELAY_USDT_OVS={probes}"]
-
-
-def _open_vswitches(kernel: Kernel, suite: str) -> list[str]:
-    return arm64_root.open_vswitches(suite) if kernel.architecture else open_vswitches(suite)
-
-
-def _guest(image: Image, kvm: bool, stop: threading.Event, cpus: int) -> Guest:
-    kind = Arm64Guest if image.kernel.architecture else Guest
-    return kind(image, kvm and kind is Guest, RESULTS / image.release, stop, cpus)
 
 
 def _compile_tests(guests: Iterable[Guest], options: argparse.Namespace) -> None:

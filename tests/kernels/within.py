@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.debian import DebianError
 from tests.kernels.guest import Guest, GuestError, kvm_boots
 from tests.kernels.images import MissingImageError, fetch, listed_kernels
-from tests.kernels.run import RESULTS, open_vswitches
+from tests.kernels.run import RESULTS, kind_of_guest, open_vswitches
 
 
 def main() -> int:
@@ -25,12 +25,13 @@ def main() -> int:
     (kernel,) = (kernel for kernel in listed_kernels() if kernel.name == options.kernel)
     try:
         image = fetch(kernel)
-        variables = open_vswitches(kernel.open_vswitch)
+        variables = open_vswitches(kernel.open_vswitch, kernel.architecture)
     except (DebianError, MissingImageError, subprocess.CalledProcessError) as error:
         print(f"within: {error}", file=sys.stderr)
         return 1
     results = RESULTS / f"within-{image.release}"
-    guest = Guest(image, kvm_boots(image, RESULTS / "kvm"), results)
+    kind = kind_of_guest(image)
+    guest = kind(image, kind is Guest and kvm_boots(image, RESULTS / "kvm"), results)
     ended = threading.Event()
     printer = threading.Thread(target=_print, args=(guest.console, ended))
     printer.start()

@@ -19,7 +19,7 @@ from tests.kernels.images import (
     fetch,
     guest_tests,
     host_only_tests,
-    listed_kernels,
+    own_kernels,
 )
 from tests.kernels.record import Circumstances, Outcomes, Record
 from tests.kernels.results import (
@@ -240,7 +240,7 @@ def test_images_are_beside_the_repository_by_default(monkeypatch: pytest.MonkeyP
 
 def test_least_is_part_of_brief_on_two_kernels() -> None:
     assert set(chosen_tests("least")) <= set(chosen_tests("brief"))
-    for_all = [each for each in listed_kernels() if not each.tests and not each.architecture]
+    for_all = [kernel for kernel in own_kernels() if not kernel.tests]
     assert [kernel for kernel in for_all if kernel.least] == [for_all[0], for_all[-1]]
 
 
