@@ -19,7 +19,9 @@ PACKAGES = Path(__file__).with_name("arm64-packages.txt")
 # Of the project's extra `test`, what the tests that measure import.
 PYTHON_PACKAGES = (
     "hypothesis",
+    "ipykernel",
     "jsonschema",
+    "nbclient",
     "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry-sdk",
     "perfetto",
