@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.chain_roots import MOST_HOPS
+from kernel_delay.capture import chains
 from kernel_delay.capture.chains import (
     BEHIND_NS,
     MOST_LEFT,
@@ -337,8 +338,10 @@ def test_file_that_a_child_sleeps_on_for_long_is_asked_for(
     monkeypatch.setattr(peers.Peers, "note_place", lambda self, pid, tid, place: asked.append(pid))
     follower = Follower(programs, (client,), UnixSockets())
     forked(programs, child, client, 10)
-    goes_to_sleep(programs, child, child, session.monotonic_ns())
-    follower.look()
+    with monkeypatch.context() as longer:
+        longer.setattr(chains, "LASTS_NS", 3600 * 10**9)
+        goes_to_sleep(programs, child, child, session.monotonic_ns())
+        follower.look()
     assert not asked
     forked(programs, child, client, 10)
     goes_to_sleep(programs, child, child, 20)

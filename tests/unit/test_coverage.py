@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kernel_delay.model import Coverage, Round, Sample, Stopwatch
 from kernel_delay.openvswitch import coverage as coverage_module
+from kernel_delay.openvswitch import unixctl
 from kernel_delay.openvswitch.coverage import (
     MOST_COUNTERS,
     CoverageReader,
@@ -25,6 +26,7 @@ from kernel_delay.openvswitch.unixctl import Answers
 from kernel_delay.reporters import text
 from kernel_delay.reporters.page.coverage import CoverageTotals, coverage_tables
 from tests.unit.samples import bare_sample, bare_thread, window
+from tests.workload import HANGS_S
 
 GOLDEN = Path(__file__).parent / "golden"
 MS = 1_000_000
@@ -135,7 +137,11 @@ def of_round(ended_by: str = "poll") -> Sample:
     return replace(sample, round=Round(7, "ovs-vswitchd", number=3))
 
 
-def test_reader_asks_once_for_a_round(server: socket.socket) -> None:
+def test_reader_asks_once_for_a_round(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage_module, "ANSWERS_WITHIN_S", HANGS_S)
+    monkeypatch.setattr(unixctl, "TAKEN_WITHIN_S", HANGS_S)
     reader = CoverageReader(os.getpid())
     connection, _ = server.accept()
     answer(connection, "", "txn_success 0.0/sec   total: 3")
@@ -148,6 +154,7 @@ def test_reader_asks_once_for_a_round(server: socket.socket) -> None:
     assert record.coverage is not None
     assert record.coverage.counters == {"txn_success": 7}
     # Another round, just afterwards.
+    monkeypatch.setattr(coverage_module, "ASKS_EACH_S", 3600.0)
     assert reader.with_coverage(of_round(), lambda: None).coverage is None
     connection.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -161,6 +168,7 @@ def test_reader_says_why_there_is_no_answer(
 ) -> None:
     monkeypatch.setattr(coverage_module, "ANSWERS_WITHIN_S", 0.05)
     monkeypatch.setattr(coverage_module, "ASKS_EACH_S", 0.0)
+    monkeypatch.setattr(unixctl, "TAKEN_WITHIN_S", HANGS_S)
     reader = CoverageReader(os.getpid())
     connection, _ = server.accept()
     found = [reader.with_coverage(of_round(), lambda: None).coverage for _ in range(2)]
@@ -169,6 +177,7 @@ def test_reader_says_why_there_is_no_answer(
     assert reader.read() == Coverage(unread="no answer within 0.05 s")
     answer(connection, "", "txn_success 0.0/sec   total: 5")
     # What was not answered in time is a part of the next.
+    monkeypatch.setattr(coverage_module, "ANSWERS_WITHIN_S", HANGS_S)
     calls = iter([lambda: answer(connection, "", "txn_success 0.0/sec   total: 9")])
     assert reader.read(lambda: next(calls, lambda: None)()).counters == {"txn_success": 6}
     reader.close()

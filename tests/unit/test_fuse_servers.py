@@ -77,7 +77,7 @@ def test_file_of_a_stopped_server_is_described(stopped: Stopped) -> None:
 
 def test_descriptor_that_becomes_such_a_file_is_described(stopped: Stopped) -> None:
     words = [sys.executable, "-c", TURNS, f"/proc/{stopped.client}/fd/{stopped.fd}"]
-    found = subprocess.run(words, check=True, capture_output=True, timeout=10)
+    found = subprocess.run(words, check=True, capture_output=True, timeout=FAILS_AFTER_S)
     assert found.stdout == b"unix\n"
 
 

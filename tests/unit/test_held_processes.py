@@ -15,7 +15,8 @@ from kernel_delay.host import held_processes as module
 from kernel_delay.host.held_processes import Held, held, held_like
 from kernel_delay.model import ChainThread
 
-SLEEPS = ("sleep", "600")
+# Other tests stop a `sleep` too.
+SLEEPS = ("sleep", str(600 + os.getpid()))
 
 
 @pytest.fixture(autouse=True)

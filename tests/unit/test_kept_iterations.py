@@ -23,6 +23,7 @@ MS = 1_000_000
 NAME = "pmd-c01/id:6"
 TID = 31
 LENGTH_MS = 100
+NOW, NOW_NS = datetime.datetime.now(datetime.UTC), int(lib.monotonic_ns())
 
 
 def reported(off_cpu: dict[int, int], system_ms: int = 0, open_ns: int | None = None) -> Any:
@@ -36,8 +37,17 @@ def reported(off_cpu: dict[int, int], system_ms: int = 0, open_ns: int | None = 
     }
 
 
+@pytest.fixture(autouse=True)
+def standing_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes from one line to the next."""
+    monkeypatch.setattr(iterations, "lib", SimpleNamespace(monotonic_ns=lambda: NOW_NS))
+    parts = {"UTC": datetime.UTC, "timedelta": datetime.timedelta}
+    standing = SimpleNamespace(datetime=SimpleNamespace(now=lambda zone: NOW), **parts)
+    monkeypatch.setattr(iterations, "datetime", standing)
+
+
 def line_of(age_ms: int = 500, length_ms: int = LENGTH_MS) -> RelatedLine:
-    time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(milliseconds=age_ms)
+    time = NOW - datetime.timedelta(milliseconds=age_ms)
     us = 1000 * length_ms
     return RelatedLine(time, NAME, "iteration", length_ms, NAME, us, "Excessive total cycles")
 
@@ -46,10 +56,9 @@ def found(
     before: Any, after: Any, events: RoundEvents | None = None, gap_ms: int = 0, lines: int = 1
 ) -> list[Sample | None]:
     """What is made of lines, between readings of long before them and after them."""
-    now_ns = int(lib.monotonic_ns())
     readings = Readings()
-    readings.add(ThreadReading(now_ns - 60_000 * MS, before))
-    readings.add(ThreadReading(now_ns, after))
+    readings.add(ThreadReading(NOW_NS - 60_000 * MS, before))
+    readings.add(ThreadReading(NOW_NS, after))
     source: Any = SimpleNamespace(
         take=lambda until_ns: None,
         of_round=lambda *window: events,
@@ -90,7 +99,7 @@ def test_time_off_the_cpu_is_taken_for_the_longest_it_can_be() -> None:
 
 
 def test_time_off_the_cpu_that_goes_on_counts() -> None:
-    since_ns = int(lib.monotonic_ns()) - 90 * MS
+    since_ns = NOW_NS - 90 * MS
     assert found(reported({}), reported({}, open_ns=since_ns)) == [None]
 
 
@@ -125,7 +134,7 @@ def test_what_has_no_record_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "ovs-vswitchd.log"
     path.touch()
     log = OvsLog(path)
-    for age_ms in (5000, 4000, 0):
+    for age_ms in (5_000_000, 4_000_000, 0):
         line = line_of(age_ms)
         with path.open("a") as file:
             file.write(
@@ -135,6 +144,6 @@ def test_what_has_no_record_is_counted(tmp_path: Path) -> None:
     (sample,) = found(reported({}), reported({}))
     answers = iter((sample, None))
     # The newest may yet get a record of the time off the CPU.
-    assert list(log.kept_iterations(lambda line: next(answers), 1.0)) == [sample]
+    assert list(log.kept_iterations(lambda line: next(answers), 1000.0)) == [sample]
     assert log.left_iterations()[NAME].count == 2
     log.close()

@@ -211,6 +211,7 @@ def test_a_request_byte_by_byte_ends(monkeypatch: pytest.MonkeyPatch) -> None:
                 return True
 
         wait_until(is_hung_up_on, "the end of the client's time")
+        monkeypatch.setattr(clients, "CLIENT_S", HANGS_S)
         assert "kernel_delay_threads" in get(server.url)
 
 
@@ -221,13 +222,14 @@ def test_an_answer_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     names = [f"{number}{'x' * 100_000}" for number in range(100)]
     snapshot = replace(full_snapshot(), classes=dict.fromkeys(names, ClassFigures(threads=1)))
     with MetricsServer(LOOPBACK, Access(), lambda: snapshot) as server, ExitStack() as stack:
-        before = threading.active_count()
+        before = set(threading.enumerate())
         client = stack.enter_context(connect(server))
         client.send(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert client.recv(1) == b"H"
-        assert threading.active_count() > before
+        new = set(threading.enumerate()) - before
+        assert new
         ahead_s = 2 * clients.CLIENT_S
-        wait_until(lambda: threading.active_count() <= before, "the end of the client's thread")
+        wait_until(lambda: not any(each.is_alive() for each in new), "the client's thread's end")
 
 
 def test_reader_with_a_token_is_not_dropped_for_others(token: Path) -> None:

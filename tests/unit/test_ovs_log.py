@@ -18,7 +18,7 @@ from kernel_delay.openvswitch.log import IterationsLeft, OvsLog, log_file_of
 from kernel_delay.openvswitch.log_lines import parse_line, parse_related
 from kernel_delay.reporters.rounds import left_iteration_lines, left_lines, round_lines
 from tests.unit.samples import START_TIME, bare_sample, bare_thread, timed_thread, window
-from tests.workload import sleeping
+from tests.workload import HANGS_S, sleeping
 
 MAIN = "2026-11-21T21:12:20.312Z|00021|timeval|WARN|Unreasonably long 4112ms poll interval"
 HANDLER = (
@@ -123,11 +123,19 @@ def test_line_next_to_a_stop_is_of_the_round(path: Path) -> None:
 def test_threads_are_read_while_a_line_is_awaited(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "LINE_DELAY_S", 0.1)
+    monkeypatch.setattr(log, "LINE_DELAY_S", HANGS_S)
     calls: list[int] = []
     follower = OvsLog(path)
-    follower.with_line(round_sample("handler4", 31, 1100), lambda: calls.append(1))
-    assert len(calls) >= 2
+
+    def read_threads() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            append(path, line_at(1100))
+
+    paired = follower.with_line(round_sample("handler4", 31, 1100), read_threads)
+    assert paired.round is not None
+    assert paired.round.log is not None
+    assert len(calls) == 2
     follower.close()
 
 

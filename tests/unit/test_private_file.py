@@ -29,6 +29,7 @@ from kernel_delay.recording.writer import RecordingWriter
 from tests.recordings import HEADER, record_samples
 from tests.unit.event_samples import WITH_EVENTS
 from tests.unit.samples import bare_sample, timed_thread
+from tests.workload import HANGS_S
 
 NOBODY = 65534
 
@@ -145,7 +146,10 @@ def test_a_fifo_that_nobody_reads_holds_nothing_up(
 
 
 @pytest.mark.parametrize("write", [whole, streamed])
-def test_a_fifo_that_is_read_has_the_output(write: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_fifo_that_is_read_has_the_output(
+    write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_file, "READER_S", HANGS_S)
     path = tmp_path / "fifo"
     os.mkfifo(path)
     read: list[bytes] = []

@@ -152,7 +152,7 @@ def test_page_is_read_once_until_it_is_forgotten() -> None:
 )
 def test_who_has_no_cpu_is_waited_for_and_who_sleeps_is_not(does: str, answers: bool) -> None:
     ours, theirs = socket.socketpair()
-    script = f"import os, time\nos.write(0, b'b')\n{does}\nos.write(0, b'x')"
+    script = f"import os, time\nos.write(0, b'b')\n{does}\nos.write(0, b'x')\nwhile True: pass"
     words = [sys.executable, "-c", script]
     with ours, theirs, subprocess.Popen(words, stdin=theirs.fileno()) as process:
         reader = abandonable.Reader(process.pid, ours, os.getpid())

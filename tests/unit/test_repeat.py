@@ -64,7 +64,13 @@ def test_a_run_that_fails_is_reported_with_its_tests(project: Path, tmp_path: Pa
 
 
 def test_a_load_that_ends_is_an_error(project: Path, tmp_path: Path) -> None:
-    options = ("--runs", 2, "--load", "false", "--results", tmp_path)
-    done = repeat(project, *options, "--", "sleep", "0.2")
+    # The load says who it is, and the run beside it goes on until that has ended.
+    load = tmp_path / "load"
+    load.write_text('#!/bin/sh\necho $$ >"$0.pid"\nexec false\n')
+    load.chmod(0o755)
+    ended = 'grep -q ") Z" "/proc/$(cat "$0.pid")/stat"'
+    wait = f'[ -e "$0.first" ] || {{ touch "$0.first"; exit; }}; until {ended}; do sleep 0.01; done'
+    options = ("--runs", 2, "--load", load, "--results", tmp_path)
+    done = repeat(project, *options, "--", "sh", "-c", wait, load)
     assert done.returncode == 1
-    assert done.stderr == "repeat: false ended meanwhile, with 1\n"
+    assert done.stderr == f"repeat: {load} ended meanwhile, with 1\n"

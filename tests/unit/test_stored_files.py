@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
+from kernel_delay.host import abandonable
 from kernel_delay.host import mounts as mounts_module
 from kernel_delay.host.file_copies import FileCopies
 from kernel_delay.host.mounts import Mounts, _FileSystem
 from kernel_delay.host.stored_files import Root, ServedError, find_stored, open_stored
 from tests.fuse_files import serve
 from tests.fuse_processes import output_of, served
+from tests.workload import HANGS_S
 
 CONTENT = b"content" * 400_000
 FILES = {"file": CONTENT, "file.log": b"a line\n", "a.socket": b"", "pid": b"1\n"}
@@ -126,6 +128,13 @@ def test_file_whose_server_is_stopped_keeps_nobody(held: Held, what: str) -> Non
     assert said == SAID.get(what, REFUSED)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has no CPU answers late."""
+    monkeypatch.setattr(abandonable.Asked.__init__, "__defaults__", (HANGS_S,))
+
+
+@pytest.mark.usefixtures("patient")
 def test_file_whose_server_answers_is_copied(held: Held) -> None:
     lost: list[str] = []
     copies = FileCopies(lambda: len(CONTENT), lost.append)
@@ -148,6 +157,7 @@ def test_file_whose_server_answers_is_copied(held: Held) -> None:
     root.close()
 
 
+@pytest.mark.usefixtures("patient")
 def test_file_that_is_too_large_is_not_copied(held: Held) -> None:
     lost: list[str] = []
     root = Root(Path("/"), FileCopies(lambda: len(CONTENT) - 1, lost.append))

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from kernel_delay.errors import NoInputError
+from kernel_delay.loader import waiting
 from kernel_delay.loader._records import lib
 from kernel_delay.loader.maps import Notices
 from kernel_delay.loader.waiting import Waiter, follow, looks, watch
@@ -63,19 +64,23 @@ def test_a_wait_lasts_until_its_moment(process: "subprocess.Popen[bytes]") -> No
         assert lib.monotonic_ns() >= until_ns
 
 
-def test_wait_reports_the_time_left_until_its_end(process: "subprocess.Popen[bytes]") -> None:
+def test_wait_reports_the_time_left_until_its_end(
+    process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "REPORT_EACH_MS", 1)
     reported: list[int] = []
+
+    def report(left_ns: int) -> None:
+        reported.append(left_ns)
+        if len(reported) == 2:
+            process.kill()
+
     with watch(process.pid) as waiter:
-        whole_ns = 1_200_000_000
-        moment_ns = lib.monotonic_ns() + whole_ns
-        assert waiter.wait_until(moment_ns, reported.append) == "time"
-        assert lib.monotonic_ns() >= moment_ns
-        assert len(reported) >= 3
-        assert whole_ns >= reported[0] > reported[1]
+        assert waiter.wait_until(lib.monotonic_ns() + 3_000_000, reported.append) == "time"
         assert reported[-1] == 0
         reported.clear()
-        process.kill()
-        assert waiter.wait_until(lib.monotonic_ns() + LATER_NS, reported.append) == "exit"
+        assert waiter.wait_until(lib.monotonic_ns() + LATER_NS, report) == "exit"
+        assert LATER_NS >= reported[0] > reported[1] > 0
         assert reported[-1] == 0
 
 
