@@ -111,7 +111,8 @@ def window_of(report: str) -> tuple[float, float]:
 
 
 def test_it_reports_and_leaves_nothing(start_demo: StartDemo, tmp_path: Path) -> None:
-    with start_demo() as demo:
+    # It is stopped every 0.8 s, or a little later.
+    with start_demo("--sample-time", "2") as demo:
         competitor = Competitor(demo)
         assert demo.stdout is not None
         report = demo.stdout.read()

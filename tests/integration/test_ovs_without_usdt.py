@@ -197,7 +197,7 @@ def test_deleted_flows_are_those_that_are_gone(ovs: Instance) -> None:
 
         def seen() -> bool:
             rounds.extend(probes.take())
-            return rounds[-1].start_ns > gone_ns
+            return bool(rounds) and rounds[-1].start_ns > gone_ns
 
         waited_for(seen)
         missed = probes.missed()["flow_results"]

@@ -139,9 +139,10 @@ def test_watch_names_functions_of_another_users_process(root_user: None, tmp_pat
         as_nobody = ["setpriv", "--reuid", str(NOBODY), "--clear-groups"]
         workload = Workload([*as_nobody, program, 64])
         try:
-            with watch_of(workload.pid, tmp_path / "records", "--threshold", "0.005") as watching:
+            with watch_of(
+                workload.pid, tmp_path / "records", "--threshold", "0.005", "--calls"
+            ) as watching:
                 workload.send()
-                # Calls that are no polls are hooked once there was a long round.
                 wait_until(lambda: any(user_stacks(watching)), "a record with a stack")
                 watching.end()
         finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import astuple
 
+from tests.system_calls import syscall_number
 from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import HANGS_S, Workload, compile_workload, wait_until
 
@@ -130,6 +131,11 @@ def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path)
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
             workload.send()
             workload.line()
+            call = Path(f"/proc/{workload.pid}/syscall")
+            wait_until(
+                lambda: call.read_text().startswith(f"{syscall_number('clock_nanosleep')} "),
+                "its sleep",
+            )
             time.sleep(LONG_MS / 1000)
             workload.process.kill()
             workload.process.wait()

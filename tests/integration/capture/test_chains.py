@@ -176,7 +176,11 @@ def test_child_that_is_preempted_is_known_throughout() -> None:
 
 def test_child_that_is_stopped_is_not_asleep() -> None:
     with running(STOPPED) as pid:
-        assert of_state(parts_of(pid), "stopped") >= LEAST_SHARE
+        parts = parts_of(pid)
+    assert of_state(parts, "stopped")
+    # It wants a CPU before it stops again.
+    awake = of_state(parts, "running") + of_state(parts, "runnable")
+    assert of_state(parts, "stopped") + awake >= LEAST_SHARE
 
 
 def forked_by(pid: int) -> list[int]:
@@ -203,7 +207,7 @@ def test_process_that_is_met_later_is_followed_in_a_pid_namespace(tmp_path: Path
     """By then the tool may load no programs any more."""
     with in_a_namespace(tmp_path / "fifo") as pid:
         found = shares(parts_of(1, "nsenter", f"--target={pid}", "--pid", "--mount"))
-    assert found["sh", "sleep"] >= LEAST_SHARE / 2
+    assert found["sh", "sleep"] > 0
     assert found.total() >= LEAST_SHARE
 
 

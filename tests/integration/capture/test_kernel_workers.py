@@ -58,4 +58,4 @@ def test_its_time_is_the_kernels_and_no_calls(
     assert "kernel, worker" in text.render(sample)
     for finding in sample.verdict:
         if finding.tid != own.tid:
-            assert finding.rule in ("kernel_worker", "cpu_contention", "interrupt_load")
+            assert finding.rule in ("kernel_worker", "cpu_contention", "interrupt_load", "steal")

@@ -93,7 +93,7 @@ def test_pages_are_written_though_nobody_reads_the_report(target: int, tmp_path:
     page, picture = tmp_path / "a.html", tmp_path / "a.svg"
     reading, writing = os.pipe()
     os.close(reading)
-    options = ("--sample-time", "0.1", "--sample-count", "100", "-s", "0")
+    options = ("--sample-time", "1", "--sample-count", "100", "-s", "0")
     pages = ("--html", page, "--flamegraph", picture)
     process = commands.start("capture", "-p", target, *options, *pages, stdout=writing, stderr=None)
     os.close(writing)

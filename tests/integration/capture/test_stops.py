@@ -34,7 +34,7 @@ PTRACE_INTERRUPT = 0x4207
 
 
 def session_of(pid: int) -> Session:
-    plan = WindowPlan(sample_time_ns=200_000_000)
+    plan = WindowPlan(sample_time_ns=1_000_000_000)
     return Session(find_target(pid), plan, SessionOptions())
 
 

@@ -104,5 +104,9 @@ def test_an_idle_open_vswitch(ovs: Instance, start_capture: StartCapture) -> Non
     command = (*undisturbed()[:2], "--all-tasks", "--pid", "1", str(ovs.pid))
     subprocess.run(command, check=True)
     for sample in start_capture(ovs.pid, "0.5", ("--sample-count", "4")).samples():
-        # A remark may be: of a thread that waits for another, as some do while it begins.
-        assert all(finding.remark for finding in sample.verdict), sample.verdict
+        # A remark may be: of a thread that waits for another, as some do while it begins. And a
+        # CPU that others have below the kernel is missed by who is woken on it.
+        assert all(
+            finding.remark or finding.rule in ("cpu_contention", "interrupt_load", "steal")
+            for finding in sample.verdict
+        ), sample.verdict

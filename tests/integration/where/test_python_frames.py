@@ -31,8 +31,10 @@ OLD_INTERPRETERS = tuple(each for each in INTERPRETERS if VERSIONS[each] < "030b
 
 # Each thread's frames: the name, the file and the line, the innermost first. The name is the
 # qualified one from 3.11 on: before, the code has the other alone.
+# No thread gives the GIL up but to sleep.
 OWN_FRAMES = """
 import json, sys, threading, time
+sys.setswitchinterval(600)
 
 def own_frames(frame):
     while frame is not None:
