@@ -71,9 +71,9 @@ def test_work_is_counted_as_work(found: LogSurvey) -> None:
 
 
 def test_command_says_the_same(
-    rounds: LongRounds, found: LogSurvey, capsys: pytest.CaptureFixture[str]
+    log: Path, found: LogSurvey, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["log", "--json", str(log_of(rounds))]) == 0
+    assert main(["log", "--json", str(log)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [each["cause"] for each in document["survey"]["rounds"]] == [
         each.cause for each in found.rounds

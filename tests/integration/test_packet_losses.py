@@ -27,7 +27,7 @@ from lab.child import Child
 from lab.instance import Instance
 from tests.emulation import scaled
 from tests.integration import kernel_datapath
-from tests.integration.capture.in_process import interrupting, once_open
+from tests.integration.capture.in_process import before_others, interrupting, once_open
 from tests.integration.capture.test_watch_metrics import Scrape, watching
 from tests.integration.test_upcall_statistics import send_too_much
 from tests.system_calls import syscall_number
@@ -87,7 +87,8 @@ def sample_while(process: Instance | Child, work: Callable[[], None]) -> Sample:
         work()
 
     plan = WindowPlan(sample_time_ns=LASTS_NS)
-    with interrupting(work_when_counted) as worker:
+    # What is read late at the window's end is not the window's.
+    with before_others(), interrupting(work_when_counted) as worker:
         options = SessionOptions(packet_losses=True, on_open=once_open(worker))
         with Session(find_target(process.pid), plan, options) as session:
             (sample,) = session.samples()

@@ -90,7 +90,10 @@ def test_each_log_line_has_one_record_and_vice_versa(
         # long by that alone has no line.
         (thread,) = sample.threads
         assert thread.time is not None
-        kept_ms = (thread.time.ready_ns + thread.time.unaccounted_ns) / MS
+        stolen_ns = thread.task_times.steal_ns if thread.task_times is not None else None
+        interrupted_ns = thread.time.hard_irq_ns + thread.time.soft_irq_ns
+        kept_ns = thread.time.ready_ns + thread.time.unaccounted_ns + interrupted_ns
+        kept_ms = (kept_ns + (stolen_ns or 0)) / MS
         length_ms = SHORTEST_LOGGED_MS if log is None else log.length_ms
         apart_ms = sample.window.duration_ns / MS - length_ms
         assert apart_ms <= TOLERANCE_MS + kept_ms
