@@ -22,7 +22,7 @@ TRIES = 3
 
 def faults_of(measured: Thread) -> PageFaults:
     if measured.page_faults is None:
-        pytest.skip("this kernel takes no fentry program: page faults can't be told apart")
+        pytest.skip("this kernel takes no fentry program, so page faults are not counted")
     return measured.page_faults
 
 

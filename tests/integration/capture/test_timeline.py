@@ -217,7 +217,7 @@ def test_so_is_each_page_fault(start_workload: StartWorkload, start_capture: Sta
     sample = measured(workload, start_capture)
     its = thread(sample, workload.pid)
     if its.page_faults is None:
-        pytest.skip("this kernel takes no fentry program: page faults can't be told apart")
+        pytest.skip("this kernel takes no fentry program, so page faults are not counted")
     faults = [each for each in slices_of(sample, workload.pid) if each.kind == "fault"]
     # One under way at a boundary is a slice, and not counted.
     assert 200 <= its.page_faults.count <= len(faults) <= its.page_faults.count + 1
