@@ -68,9 +68,9 @@ def test_an_owner_that_has_no_cpu_is_seen_to_wait() -> None:
     assert owner.ready_ns >= owner.known_ns // 4
 
 
-def sleeps_of(pid: int) -> int:
-    """How often its main thread has left a CPU by itself: proc_pid_status(5)."""
-    text = Path(f"/proc/{pid}/status").read_text()
+def sleeps_of(tid: int) -> int:
+    """How often a thread has left a CPU by itself: proc_pid_status(5)."""
+    text = Path(f"/proc/{tid}/status").read_text()
     return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE)[0])
 
 
@@ -106,10 +106,10 @@ def test_owner_that_is_moved_as_it_waits_is_seen_to(start_capture: StartCapture)
         closing.enter_context(moved_about(owner_tid, cpus))
         capture = start_capture(victim.pid, UNTIL_ENDED_S)
         capture.wait_until_open()
-        # The owner may be without a CPU for long, and is known of waits that ended: of each turn
-        # the victim sleeps twice.
-        enough = sleeps_of(victim.pid) + 6
-        wait_until(lambda: sleeps_of(victim.pid) >= enough)
+        # The owner may be without a CPU for long, and is known of waits that ended. It sleeps
+        # behind each of its turns. The victim has turns without a wait as long as it is away.
+        enough = sleeps_of(owner_tid) + 4
+        wait_until(lambda: sleeps_of(owner_tid) >= enough)
         owner = wait_in(capture.end(), victim).owner
     assert owner is not None
     assert owner.known_ns > 0
