@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,14 +150,26 @@ def bare_root(suite: str, *packages: str) -> Path:
         if not done.exists():
             shutil.rmtree(root, ignore_errors=True)
             root.parent.mkdir(exist_ok=True)
-            command = ["mmdebstrap", "--quiet", "--variant=essential"]
-            command += [f"--include={','.join(packages)}", f"--keyring={KEYRING}"]
-            command += ['--aptopt=APT::Install-Recommends "false"']
-            # A mirror may lag behind; Debian's signature still counts.
-            command += ['--aptopt=Acquire::Check-Valid-Until "false"']
-            _output([*command, suite, str(root), mirror()], None, None)
+            _make_root(root, suite, packages, "--variant=essential")
             done.touch()
     return root
+
+
+def unpack_root(root: Path, suite: str, architecture: str, packages: Sequence[str]) -> None:
+    """Unpack the packages and all they depend on, of any architecture, and configure none."""
+    # As Debian 12 has these folders, whatever a package's paths say.
+    merge = 'for each in bin sbin lib; do mkdir -p "$1/usr/$each"; ln -s "usr/$each" "$1"; done'
+    only = f"--architectures={architecture}"
+    _make_root(root, suite, packages, "--variant=extract", only, f"--setup-hook={merge}")
+
+
+def _make_root(root: Path, suite: str, packages: Sequence[str], *options: str) -> None:
+    command = ["mmdebstrap", "--quiet", *options]
+    command += [f"--include={','.join(packages)}", f"--keyring={KEYRING}"]
+    command += ['--aptopt=APT::Install-Recommends "false"']
+    # A mirror may lag behind; Debian's signature still counts.
+    command += ['--aptopt=Acquire::Check-Valid-Until "false"']
+    _output([*command, suite, str(root), mirror()], None, None)
 
 
 def mirror() -> str:

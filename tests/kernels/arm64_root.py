@@ -9,7 +9,7 @@ from pathlib import Path
 
 from setup.python_packages import requirements
 from tests.cache import built
-from tests.debian import KEYRING, DebianError, Suite, mirror
+from tests.debian import DebianError, Suite, unpack_root
 from tests.kernels.images import REPOSITORY, Image
 from tests.ovs_with_usdt import cross_build
 
@@ -114,20 +114,7 @@ def copy_busybox(program: Path) -> None:
 
 def _unpack(root: Path) -> None:
     packages = re.findall(r"^[^#\s]+", PACKAGES.read_text(), re.MULTILINE)
-    command = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={ARCHITECTURE}"]
-    command += [f"--include={','.join(packages)}", f"--keyring={KEYRING}"]
-    command += ['--aptopt=APT::Install-Recommends "false"']
-    command += ['--aptopt=Acquire::Check-Valid-Until "false"']
-    # As Debian 12 has them, whatever a package's paths say.
-    merge = (
-        'for folder in bin sbin lib; do mkdir -p "$1/usr/$folder"; ln -s "usr/$folder" "$1"; done'
-    )
-    command += [f"--setup-hook={merge}"]
-    done = subprocess.run(
-        [*command, SUITE, str(root), mirror()], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise DebianError(f"mmdebstrap: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    unpack_root(root, SUITE, ARCHITECTURE, packages)
     for name in ("passwd", "group"):
         shutil.copy(root / "usr/share/base-passwd" / f"{name}.master", root / "etc" / name)
     for link, program in LINKS.items():

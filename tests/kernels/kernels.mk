@@ -23,7 +23,7 @@ test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-
 
 ## test-kernels-arm64: the integration tests on arm64 kernels, in emulated machines of that; KERNELS_ARGS
 test-kernels-arm64: WHEEL_ARCHITECTURE := arm64
-test-kernels-arm64: wheel packages-test packages-kernels packages-arm64 .venv/.extra-test .venv/.extra-kernels
+test-kernels-arm64: packages-test packages-wheel packages-kernels packages-arm64 wheel .venv/.extra-test .venv/.extra-kernels
 	@KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) exec $(BIN)/python -m tests.kernels.run \
 		--kernel "Debian 12 arm64" --kernel "Debian 13 arm64" $(KERNELS_ARGS)
 

@@ -77,9 +77,7 @@ def main() -> int:
         return 1
     runs: list[KernelRun] = []
     if images:
-        # No other architecture's has KVM: all of them then do without.
-        own = all(kind_of_guest(image) is Guest for image in images)
-        kvm = own and kvm_boots(images[0], RESULTS / "kvm")
+        kvm = all(kvm_boots(image, RESULTS / "kvm") for image in images)
         accelerator = "KVM" if kvm else "TCG"
         console.print(f"Booting {len(images)} kernels in QEMU with {accelerator}")
         stop = threading.Event()

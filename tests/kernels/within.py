@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from tests.debian import DebianError
-from tests.kernels.guest import Guest, GuestError, kvm_boots
+from tests.kernels.guest import GuestError, kvm_boots
 from tests.kernels.images import MissingImageError, fetch, listed_kernels
 from tests.kernels.run import RESULTS, kind_of_guest, open_vswitches
 
@@ -30,8 +30,7 @@ def main() -> int:
         print(f"within: {error}", file=sys.stderr)
         return 1
     results = RESULTS / f"within-{image.release}"
-    kind = kind_of_guest(image)
-    guest = kind(image, kind is Guest and kvm_boots(image, RESULTS / "kvm"), results)
+    guest = kind_of_guest(image)(image, kvm_boots(image, RESULTS / "kvm"), results)
     ended = threading.Event()
     printer = threading.Thread(target=_print, args=(guest.console, ended))
     printer.start()

@@ -28,17 +28,14 @@ MOST_CALLS = 200
 STOPS = 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "spinners", "sleepers"),
     few(
         [
-            pytest.param("--rr", 2, 0, id="two busy threads, undisturbed", marks=pytest.mark.long),
-            pytest.param(
-                "--rr", 0, 3, id="threads that also sleep, undisturbed", marks=pytest.mark.long
-            ),
-            pytest.param(
-                "--other", 2, 0, id="two busy threads among others", marks=pytest.mark.long
-            ),
+            pytest.param("--rr", 2, 0, id="two busy threads, undisturbed"),
+            pytest.param("--rr", 0, 3, id="threads that also sleep, undisturbed"),
+            pytest.param("--other", 2, 0, id="two busy threads among others"),
         ],
         3,
     ),

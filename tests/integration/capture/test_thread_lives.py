@@ -76,9 +76,7 @@ def test_each_of_a_crowd_is_measured(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(("--no-accounting",), marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("options", [(), ("--no-accounting",)])
 def test_ended_threads_without_room_are_summed_up(
     options: tuple[str, ...],
     slow_machine: bool,
