@@ -27,7 +27,7 @@ from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import HANGS_S, compile_workload, stop, wait_until
 
 PACKETS = 20
-STOPS = 3
+STOPS, MOST_STOPS = 3, 30
 STOPPED_S = 0.1
 ITERATION_MS = 100
 READ_S = 0.3
@@ -122,6 +122,12 @@ def suspicious(ovs: Instance) -> list[str]:
     return [line for line in log.splitlines() if "uspicious iteration (" in line]
 
 
+def stop_for_a_while(pid: int) -> None:
+    stop(pid)
+    time.sleep(STOPPED_S)
+    os.kill(pid, signal.SIGCONT)
+
+
 def test_each_suspicious_iteration_has_a_record_or_is_counted(
     pmd_ovs: Instance, tmp_path: Path
 ) -> None:
@@ -129,15 +135,16 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     with watch_of(pmd_ovs.pid, tmp_path / "records", "--no-stacks", "--pmd-gap", "50ms") as watch:
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "on", "-us", "50000")
         pmd_ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-perf-metrics=true")
-        for count in range(1, STOPS + 1):
-            stop(pmd_ovs.pid)
-            time.sleep(STOPPED_S)
-            os.kill(pmd_ovs.pid, signal.SIGCONT)
+        # That it left its CPU may be missed: then there is no record, and the line is counted.
+        for count in range(1, MOST_STOPS + 1):
+            stop_for_a_while(pmd_ovs.pid)
             wait_until(lambda: len(suspicious(pmd_ovs)) >= count, "the line")  # noqa: B023
+            time.sleep(READ_S)
+            if len(watch.recordings()) >= STOPS:
+                break
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "off")
         # It writes the lines that it has yet.
         pmd_ovs.appctl("vlog/reopen")
-        wait_until(lambda: len(watch.recordings()) >= STOPS, "the records")
         watch.end()
         logged = [parse_related(line) for line in suspicious(pmd_ovs)]
         summed = survey(find([str(pmd_ovs.folder / "ovs-vswitchd.log")]).logs, (), UTC).iterations
@@ -146,7 +153,8 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     found = [line for each in records if each.round for line in each.round.related]
     iterations = [line for line in found if line.what == "iteration"]
     left = sum(int(count) for count in re.findall(r"logged (\d+) suspicious iteration", said))
-    assert len(iterations) + left == len(logged) >= STOPS
+    assert len(records) >= STOPS
+    assert len(iterations) + left == len(logged)
     for each in iterations:
         assert each in logged
     assert any(each.verdict and each.verdict[0].rule == "stopped" for each in records)
