@@ -135,12 +135,12 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     with watch_of(pmd_ovs.pid, tmp_path / "records", "--no-stacks", "--pmd-gap", "50ms") as watch:
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "on", "-us", "50000")
         pmd_ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-perf-metrics=true")
-        # That it left its CPU may be missed: then there is no record, and the line is counted.
-        for count in range(1, MOST_STOPS + 1):
+        # That it left its CPU may be missed: then there is no record. It may be stopped between two
+        # iterations, as it takes up new options: then there is no line.
+        for _ in range(MOST_STOPS):
             stop_for_a_while(pmd_ovs.pid)
-            wait_until(lambda: len(suspicious(pmd_ovs)) >= count, "the line")  # noqa: B023
             time.sleep(READ_S)
-            if len(watch.recordings()) >= STOPS:
+            if len(watch.recordings()) >= STOPS and len(suspicious(pmd_ovs)) >= STOPS:
                 break
         pmd_ovs.appctl("dpif-netdev/pmd-perf-log-set", "off")
         # It writes the lines that it has yet.
@@ -154,7 +154,7 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
     iterations = [line for line in found if line.what == "iteration"]
     left = sum(int(count) for count in re.findall(r"logged (\d+) suspicious iteration", said))
     assert len(records) >= STOPS
-    assert len(iterations) + left == len(logged)
+    assert len(iterations) + left == len(logged) >= STOPS
     for each in iterations:
         assert each in logged
     assert any(each.verdict and each.verdict[0].rule == "stopped" for each in records)
