@@ -2,8 +2,9 @@
 # Runs in an arm64 guest, as its first process once there is a disk: arm64.sh PROJECT RESULTS CACHE OVS
 # The command in RESULTS/command runs in PROJECT. All four are this machine's folders, with the same
 # paths. The guest's writes to PROJECT stay in its memory, and in OVS there is nothing to write.
+# A fifth argument says that the kernel has modules.
 set -u
-project=$1 results=$2 cache=$3 ovs=$4
+project=$1 results=$2 cache=$3 ovs=$4 modules=${5:-}
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root TERM=dumb LANG=C.UTF-8
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -16,9 +17,11 @@ mount -t bpf bpf /sys/fs/bpf
 ip link set lo up
 ldconfig
 shared=trans=virtio,version=9p2000.L,msize=512000
-mkdir -p /lib/modules
-mount -t 9p -o "ro,cache=loose,$shared" modules /lib/modules
-modprobe --all overlay openvswitch tun veth
+if [ -n "$modules" ]; then
+	mkdir -p /lib/modules
+	mount -t 9p -o "ro,cache=loose,$shared" modules /lib/modules
+	modprobe --all overlay openvswitch tun veth
+fi
 
 mkdir -p "$project" /run/project /run/upper /run/work
 mount -t 9p -o "ro,cache=loose,$shared" project /run/project

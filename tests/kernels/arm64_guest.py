@@ -21,7 +21,7 @@ for folder in proc sys dev; do /bin/busybox mkdir -p /$folder; done
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t devtmpfs dev /dev
-for module in /modules/*; do /bin/busybox insmod $module; done
+for module in /modules/*.ko; do [ ! -e $module ] || /bin/busybox insmod $module; done
 /bin/busybox mkdir -p /root
 /bin/busybox mount -t ext4 /dev/vda /root
 /bin/busybox cp /{script} /root/{script}
@@ -47,8 +47,9 @@ class Arm64Guest(Guest):
             "results": self.results,
             "cache": cache,
             "ovs": cache_dir() / "ovs",
-            "modules": self.image.vmlinuz.parents[1] / "lib" / "modules",
         }
+        if self.image.modules is not None:
+            shared["modules"] = self.image.modules / "lib" / "modules"
         arguments = " ".join(str(folder) for folder in shared.values())
         files = self.results / "first"
         arm64_root.copy_busybox(files / "bin" / "busybox")

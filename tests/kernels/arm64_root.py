@@ -83,8 +83,11 @@ def open_vswitches(suite: str) -> list[str]:
 
 def copy_first_modules(image: Image, folder: Path) -> None:
     """The modules that a guest loads before it has a disk, numbered in their order."""
-    base = image.vmlinuz.parents[1]
-    show = ["modprobe", f"--dirname={base}", f"--set-version={image.release}", "--show-depends"]
+    folder.mkdir(parents=True)
+    if image.modules is None:
+        return
+    where = [f"--dirname={image.modules}", f"--set-version={image.release}"]
+    show = ["modprobe", *where, "--show-depends"]
     lines = [
         line.split()
         for module in MODULES
@@ -93,7 +96,6 @@ def copy_first_modules(image: Image, folder: Path) -> None:
         ).stdout.splitlines()
     ]
     files = dict.fromkeys(Path(words[1]) for words in lines if words[0] == "insmod")
-    folder.mkdir(parents=True)
     for number, file in enumerate(files):
         copy = folder / f"{number:02}-{file.name}"
         shutil.copy(file, copy)

@@ -23,6 +23,10 @@ REPOSITORY = Path(__file__).parents[2]
 # Documentation/x86/boot.rst (5.14): where a bzImage says how far its version is behind 0x200.
 VERSION_POINTER, VERSION_BASE = 0x20E, 0x200
 
+# Documentation/arm64/booting.rst (5.14): how an Image of arm64 begins, which is not compressed.
+ARM64_MAGIC, ARM64_MAGIC_OFFSET = b"ARM\x64", 0x38
+LINUX_BANNER = re.compile(rb"Linux version (\S+)")
+
 
 class MissingImageError(Exception):
     """A kernel's image is not in the folder of images: its tests can't run here."""
@@ -60,6 +64,11 @@ class Image:
     kernel: Kernel
     release: str
     vmlinuz: Path
+
+    @property
+    def modules(self) -> Path | None:
+        """The folder with lib/modules; None if it needs none."""
+        return None if self.kernel.image else self.vmlinuz.parents[1]
 
 
 def listed_kernels() -> list[Kernel]:
@@ -126,14 +135,19 @@ def fetch(kernel: Kernel) -> Image:
 def _built_image(kernel: Kernel) -> Image:
     path = image_folder() / kernel.image
     try:
-        head = path.read_bytes()
+        image = path.read_bytes()
     except OSError:
         raise MissingImageError(
             f"{path} is not there: setup/kernel-image.sh builds one, ${FOLDER_VARIABLE} says where"
         ) from None
-    (behind,) = struct.unpack_from("<H", head, VERSION_POINTER)
-    version = head[VERSION_BASE + behind :].partition(b"\0")[0].decode()
-    return Image(kernel, version.partition(" ")[0], path)
+    return Image(kernel, _version(image).decode(), path)
+
+
+def _version(image: bytes) -> bytes:
+    if image.startswith(ARM64_MAGIC, ARM64_MAGIC_OFFSET) and (banner := LINUX_BANNER.search(image)):
+        return banner[1]
+    (behind,) = struct.unpack_from("<H", image, VERSION_POINTER)
+    return image[VERSION_BASE + behind :].partition(b"\0")[0].partition(b" ")[0]
 
 
 def _release(kernel: Kernel, names: list[str]) -> str:

@@ -25,7 +25,8 @@ test-flows: build packages-test packages-kernels .venv/.extra-test .venv/.extra-
 test-kernels-arm64: WHEEL_ARCHITECTURE := arm64
 test-kernels-arm64: packages-test packages-wheel packages-kernels packages-arm64 wheel .venv/.extra-test .venv/.extra-kernels
 	@KERNEL_DELAY_DIST=$(CURDIR)/$(DIST) exec $(BIN)/python -m tests.kernels.run \
-		--kernel "Debian 12 arm64" --kernel "Debian 13 arm64" $(KERNELS_ARGS)
+		--kernel "Debian 12 arm64" --kernel "Debian 13 arm64" \
+		--kernel "Linux 6.12 arm64 64K" $(KERNELS_ARGS)
 
 ## compatibility: test-kernels, and the results beside earlier ones in docs/reference/compatibility.md
 compatibility: build packages-test packages-kernels .venv/.extra-test .venv/.extra-kernels

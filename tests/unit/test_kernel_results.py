@@ -233,6 +233,16 @@ def test_missing_image_is_not_run_and_not_failed(
     assert fetch(kernel) == Image(kernel, "5.14.2", tmp_path / "linux-5.14")
 
 
+def test_image_of_arm64_says_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(images.FOLDER_VARIABLE, str(tmp_path))
+    kernel = Kernel("k", open_vswitch="trixie", image="linux-64k", architecture="arm64")
+    # Documentation/arm64/booting.rst (5.14): the magic number, and text that is not compressed.
+    image = bytes(0x38) + b"ARM\x64" + bytes(0x1000) + b"Linux version 6.12.5 (me@here) (gcc)\0"
+    (tmp_path / "linux-64k").write_bytes(image)
+    assert fetch(kernel) == Image(kernel, "6.12.5", tmp_path / "linux-64k")
+    assert fetch(kernel).modules is None
+
+
 def test_images_are_beside_the_repository_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(images.FOLDER_VARIABLE, raising=False)
     assert images.image_folder() == images.REPOSITORY.parent / "shared" / "kernels"
