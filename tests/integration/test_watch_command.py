@@ -204,17 +204,23 @@ def test_time_off_cpu_of_a_pmd_thread_is_recorded(
         ovs.add_bridge("brpmd")
         ovs.vsctl("add-port", "brpmd", "p1", "--", "set", "Interface", "p1", "type=dummy-pmd")
         with watch_of(ovs.pid, tmp_path / "recordings", "--pmd-gap", "0.15") as watching:
-            stop(ovs.pid)
-            time.sleep(stopped_ms / 1000)
-            os.kill(ovs.pid, signal.SIGCONT)
-            # On a busy machine others may be as long.
-            wait_until(lambda: "was stopped for" in "".join(watching.lines()), "its line")
+
+            def is_reported() -> bool:
+                # That it left its CPU may be missed.
+                stop(ovs.pid)
+                time.sleep(stopped_ms / 1000)
+                os.kill(ovs.pid, signal.SIGCONT)
+                time.sleep(0.5)
+                # On a busy machine others may be as long.
+                return "was stopped for" in "".join(watching.lines())
+
+            wait_until(is_reported, "its line")
             watching.end()
 
     samples = [sample for path in watching.recordings() for sample in samples_in(path)]
     # The first thread, which was stopped too, may have been so amid a round.
     of_pmd = [each for each in samples if is_pmd(each)]
-    (sample,) = (
+    sample = next(
         each for each in of_pmd if each.threads[0].time and each.threads[0].time.stopped_ns
     )
     (thread,) = sample.threads
