@@ -47,18 +47,23 @@ class Screen:
     def wait_for(self, text: str) -> None:
         """Until it was drawn, however long that takes; fails where the command ends before."""
         while text not in self.text:
-            ready, _, _ = select.select([self._terminal], [], [], 1.0)
-            if ready:
-                self.text += os.read(self._terminal, 65536).decode(errors="replace")
-            else:
+            if not self._has_more(1.0):
                 assert self.process.poll() is None, self.text
 
     def end(self) -> int:
-        """Read on until the command has ended; return its status."""
-        while self.process.poll() is None:
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                self.text += os.read(self._terminal, 65536).decode(errors="replace")
+        """Read on until the command has ended, and all that it wrote; return its status."""
+        has_ended = False
+        # What it writes last may come between a look at the terminal and one at the process.
+        while self._has_more(0 if has_ended else 0.1) or not has_ended:
+            has_ended = self.process.poll() is not None
         return self.process.wait()
+
+    def _has_more(self, within_s: float) -> bool:
+        """Read what was written, if anything is within this time."""
+        ready, _, _ = select.select([self._terminal], [], [], within_s)
+        if ready:
+            self.text += os.read(self._terminal, 65536).decode(errors="replace")
+        return bool(ready)
 
     def close(self) -> None:
         self.process.kill()

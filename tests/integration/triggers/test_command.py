@@ -74,7 +74,7 @@ def test_ctrl_c_ends_the_reported_wait_for_a_start(
     start_rounds: StartTarget, start_command: StartCommand
 ) -> None:
     command = start_command("-p", start_rounds(0).pid, *EDGES)
-    wait_until(lambda: command.stderr != "")
+    wait_until(lambda: "\n" in command.stderr)
     command.interrupt()
     assert command.end() == os.EX_OK
     assert command.stdout == ""
@@ -92,7 +92,7 @@ def test_ctrl_c_before_a_sample_keeps_earlier_outputs(
         file.write_bytes(b"of an earlier run")
     outputs = ("-o", recording, "--html", page)
     command = start_command("-p", start_rounds(0).pid, *EDGES, *outputs)
-    wait_until(lambda: command.stderr != "")
+    wait_until(lambda: "\n" in command.stderr)
     command.interrupt()
     assert command.end() == os.EX_OK
     assert command.stderr.splitlines()[2:] == [
@@ -107,7 +107,7 @@ def test_ctrl_c_while_waiting_for_stop_reports_the_window(
 ) -> None:
     options = ("--stop-trigger", "ur:round_work", "--json")
     command = start_command("-p", start_rounds(0).pid, *options)
-    wait_until(lambda: command.stderr != "")
+    wait_until(lambda: "\n" in command.stderr)
     assert "waiting for stop trigger ur:round_work (Ctrl-C ends)\n" in command.stderr
     command.interrupt()
     assert command.end() == os.EX_OK
