@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import astuple
 
+from kernel_delay.model import Sample
 from tests.system_calls import syscall_number
 from tests.watching.watch import Watching, samples_in, watch_of
 from tests.workload import HANGS_S, Workload, compile_workload, wait_until
@@ -124,11 +125,11 @@ def test_round_still_open_at_the_end_is_reported(root_user: None, tmp_path: Path
     assert re.search(rf" \({workload.pid}\): a round has been open for .* no record", said)
 
 
-def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path) -> None:
-    """Of a program that hangs, that is what it ends with."""
+def cut_short(folder: Path) -> tuple[int, Sample]:
+    """Kill a program in a round that lasts; return its PID and what was recorded of the round."""
     workload = Workload([sys.executable, "-c", HANGING])
     try:
-        with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
+        with watch_of(workload.pid, folder, *THRESHOLD) as watching:
             workload.send()
             workload.line()
             call = Path(f"/proc/{workload.pid}/syscall")
@@ -144,10 +145,25 @@ def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path)
     finally:
         workload.kill()
     (sample,) = samples_in(watching.recordings()[-1])
+    return workload.pid, sample
+
+
+def test_round_cut_short_by_a_kill_has_a_record(root_user: None, tmp_path: Path) -> None:
+    """Of a program that hangs, that is what it ends with."""
+    found: list[tuple[int, Sample]] = []
+
+    def is_seen() -> bool:
+        # That it fell asleep may be missed.
+        found.append(cut_short(tmp_path / f"recordings-{len(found)}"))
+        sample = found[-1][1]
+        return bool(sample.threads[0].sleeps) or not sample.lost.missed_events
+
+    wait_until(is_seen, "a round of which nothing was missed")
+    pid, sample = found[-1]
     (thread,) = sample.threads
     assert sample.window.ended_by == "exit"
     assert sample.window.duration_ns >= LONG_MS * 1_000_000
-    assert thread.tid == workload.pid
+    assert thread.tid == pid
     assert thread.time is not None
     assert sum(astuple(thread.time)) == sample.window.duration_ns
     assert any(sleep.syscall == "clock_nanosleep" for sleep in thread.sleeps)
@@ -171,6 +187,7 @@ def test_sum_of_an_exited_process_includes_its_last_thread(root_user: None, tmp_
     assert any(line.split()[:2] == ["round_loop", "ended"] for line in lines)
 
 
+POLLS = 20
 POLLING = """
 import select
 print("ready", flush=True)
@@ -179,12 +196,20 @@ while True:
 """
 
 
+def sleeps_of(pid: int) -> int:
+    """How often its first thread slept: proc_pid_status(5)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: Path) -> None:
     """It is dumped as long as it is a zombie, which its parent, this process, decides."""
     workload = Workload([sys.executable, "-c", POLLING])
     try:
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
-            time.sleep(1)
+            # On a busy machine it may have no CPU for a while.
+            until = sleeps_of(workload.pid) + POLLS
+            wait_until(lambda: sleeps_of(workload.pid) >= until, "its polls")
             workload.process.kill()
             assert watching.process.wait(HANGS_S) == 0
             lines, said = watching.lines(), watching.said()

@@ -22,6 +22,10 @@ WIDTH, HEIGHT = 1280, 900
 PATIENCE_MS = 1000 * HANGS_S
 PHONE_WIDTH, NARROW_WIDTH = 390, 800
 
+DRAWN = """() => new Promise((drawn) =>
+  requestAnimationFrame(() => requestAnimationFrame(drawn)))"""
+"""Waits until the page knows its width, and has drawn by it: both are in the first frame."""
+
 Open = Callable[..., Page]
 Monitored = Callable[..., Iterator[str]]
 
@@ -58,6 +62,8 @@ class Opener:
         page.on("request", self._note_request)
         page.goto(f"file://{self._file}")
         page.locator("html[data-ready]").wait_for(state="attached")
+        # A browser without a CPU has no frame yet: graphs, timelines and plots are not there.
+        page.evaluate(DRAWN)
         return page
 
     def close(self) -> None:

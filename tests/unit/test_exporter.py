@@ -14,6 +14,7 @@ from kernel_delay.metrics.exporter import NOT_RECORDED, Exporter
 from kernel_delay.model import CallTotals, Finding, Losses, PmdStats, ThreadTotals, Upcalls
 from tests.unit.metric_samples import LOSSES, thread
 from tests.unit.samples import bare_sample, timed_thread
+from tests.workload import HANGS_S
 
 PID = 1000
 
@@ -73,6 +74,8 @@ def watch() -> FakeWatch:
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> Exporter:
     monkeypatch.setattr(exporter_module, "READING_SHARE", math.inf)
+    # A watch without a CPU answers late; the snapshot waits for its answer.
+    monkeypatch.setattr(exporter_module, "LONGEST_WAIT_S", HANGS_S)
     found = Exporter("prog", is_open_vswitch=False)
     found.begin(PID)
     return found

@@ -22,7 +22,7 @@ from tests.recordings import header
 from tests.unit.fleet_samples import survey_of
 from tests.unit.monitor_recordings import LOST
 from tests.unit.page_samples import hostile_sample, sample_with_events, series_of
-from tests.unit.pages import HEIGHT, Monitored, Open, comparison_page, page_of
+from tests.unit.pages import DRAWN, HEIGHT, Monitored, Open, comparison_page, page_of
 from tests.unit.samples import bare_sample
 from tests.unit.test_logs import of_usage, vlog, write
 from tests.unit.test_page_layout import busy
@@ -60,10 +60,6 @@ UNFOLD = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
 }"""
 """What is folded is looked at too."""
-
-DRAWN = """() => new Promise((drawn) =>
-  requestAnimationFrame(() => requestAnimationFrame(drawn)))"""
-"""Waits until the page knows of its new width: it is told within the first frame."""
 
 ROOT = ChainThread(60, 60, "root")
 CHAINS = (

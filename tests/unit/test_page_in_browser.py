@@ -51,6 +51,7 @@ from tests.unit.page_samples import (
     series_of,
 )
 from tests.unit.pages import (
+    DRAWN,
     NARROW_WIDTH,
     PHONE_WIDTH,
     WIDTH,
@@ -363,6 +364,7 @@ def plots(page: Page) -> list[list[list[float | None]]]:
     again.add_init_script(PLOTS)
     again.goto(page.url)
     again.locator("html[data-ready]").wait_for(state="attached")
+    again.evaluate(DRAWN)
     found = again.evaluate("window.plots.map((plot) => plot.data)")
     again.close()
     assert isinstance(found, list)

@@ -158,6 +158,9 @@ def test_name_with_brackets_is_not_taken_for_a_state(tmp_path: Path) -> None:
     shutil.copy("/bin/sleep", program)
     process = subprocess.Popen([program, "60"])
     try:
+        # execve(2) closes the pipe that Popen waits for before it sets the name.
+        comm = Path(f"/proc/{process.pid}/comm")
+        wait_until(lambda: comm.read_text() == "x) Z 2 (y\n", "its name")
         assert find_target(process.pid).comm == "x) Z 2 (y"
     finally:
         process.kill()

@@ -20,7 +20,10 @@ from kernel_delay.reporters.top_terminal import Terminal
 from kernel_delay.reporters.top_view import Shown, shown
 from tests.recordings import HEADER
 from tests.unit.samples import bare_sample, timed_thread
-from tests.workload import wait_until
+from tests.workload import HANGS_S, wait_until
+
+# Marks the end of what was written: no view has this text.
+DRAWN = b"<drawn>"
 
 
 class Screen(NamedTuple):
@@ -31,10 +34,13 @@ class Screen(NamedTuple):
 
     def drawn(self) -> str:
         """What was written to it since the last call."""
+        # A kernel worker passes on what is written: it arrives late if the worker has no CPU.
+        os.write(self.file.fileno(), DRAWN)
         text = b""
-        while select.select([self.other], [], [], 0)[0]:
+        while not text.endswith(DRAWN):
+            assert select.select([self.other], [], [], HANGS_S)[0], text
             text += os.read(self.other, 1 << 16)
-        return text.decode()
+        return text.removesuffix(DRAWN).decode()
 
 
 @pytest.fixture

@@ -352,7 +352,9 @@ def test_thread_throttled_before_the_window_stays_throttled(
     sample = measured(burner.pid, lambda: time.sleep(0.2), timeline=True)
     check_timeline(sample)
     found = time_of(sample)
-    assert found.throttled_ns > found.ready_ns
+    # Whether it is throttled is not known after a switch that was missed.
+    unknown_ns = found.unaccounted_ns if sample.lost.missed_events else 0
+    assert found.throttled_ns + unknown_ns > found.ready_ns
 
 
 def test_real_time_thread_has_no_cpu_beside_a_used_quota(quota: Cgroup, closing: ExitStack) -> None:
@@ -367,9 +369,12 @@ def test_real_time_thread_has_no_cpu_beside_a_used_quota(quota: Cgroup, closing:
     make_real_time(taker.pid, 2)
 
     def work() -> None:
-        other = threading.Thread(target=burn, args=(taker, 0.3))
+        ran_before_ns = ran_ns(thread.pid)
+        other = threading.Thread(target=burn, args=(thread, 0.6))
         other.start()
-        burn(thread, 0.1)
+        # It has its CPU before that is taken from it, however late this machine has it begin.
+        wait_until(lambda: ran_ns(thread.pid) - ran_before_ns >= 5 * MS)
+        burn(taker, 0.3)
         other.join()
 
     found = time_of(measured(thread.pid, work))
@@ -444,7 +449,9 @@ def test_a_freezer_is_a_state_of_its_own(
     # One that is to freeze may wait for a CPU before it does.
     least_ns = least[0] - MS - found.unaccounted_ns - found.ready_ns
     assert least_ns <= found.frozen_ns <= most[0] + MS
-    assert "frozen" in rules(sample)
+    # If its switch was missed, what it did is not known, and it is thawed by now.
+    unknown_ns = found.unaccounted_ns if sample.lost.missed_events else 0
+    assert "frozen" in rules(sample) or unknown_ns > least[0] // 2
 
 
 @pytest.fixture

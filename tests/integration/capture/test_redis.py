@@ -1,6 +1,8 @@
 """A program that waits in epoll_wait(2), as most servers do."""
 
+import os
 import shutil
+import socket
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,19 +17,31 @@ from tests.workload import wait_until
 # Of redis-tools: the same program as redis-server, which it becomes by its name.
 REDIS = "redis-check-rdb"
 
+CLIENTS = 4
+
 
 @pytest.fixture
 def busy_redis(tmp_path: Path, closing: ExitStack) -> int:
     """The process id of a server that clients keep busy."""
     program = shutil.which(REDIS)
     assert program is not None, "redis-tools is not installed: setup/packages-test.txt has it"
-    server, socket = tmp_path / "redis-server", tmp_path / "socket"
+    server, path = tmp_path / "redis-server", tmp_path / "socket"
     server.symlink_to(program)
-    private = ("--port", "0", "--unixsocket", socket, "--save", "", "--dir", tmp_path)
+    private = ("--port", "0", "--unixsocket", path, "--save", "", "--dir", tmp_path)
     redis = start(closing, server, *private)
-    wait_until(socket.exists)
-    start(closing, "redis-benchmark", "-s", socket, "-t", "get", "-c", "4", "-l", "-q")
+    # The socket is there before it can be connected to.
+    wait_until(lambda: answers(path))
+    files = Path(f"/proc/{redis.pid}/fd")
+    idle = len(list(files.iterdir()))
+    start(closing, "redis-benchmark", "-s", path, "-t", "get", "-c", str(CLIENTS), "-l", "-q")
+    # On a busy machine the clients may come later than the capture.
+    wait_until(lambda: len(list(files.iterdir())) >= idle + CLIENTS, "the clients")
     return redis.pid
+
+
+def answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(os.fspath(path)) == 0
 
 
 def start(closing: ExitStack, *command: object) -> subprocess.Popen[bytes]:

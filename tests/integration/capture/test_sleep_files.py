@@ -151,13 +151,16 @@ def test_sleep_in_epoll_is_on_the_file_that_got_ready(
     for fd in (*writer_of.keys(), *writer_of.values()):
         os.close(fd)
     named = {each.file.fd: each for each in found if each.file}
+    # Of a sleep whose switch or wake-up was missed it is not known how long it was, or on which.
+    missed = sample.lost.missed_switches
     for fd, ns in slept_ns.items():
         # On a slow machine that may be too little of the window to name a file.
-        if ns < FILE_SHARE * sample.window.duration_ns and fd not in named:
+        if (missed or ns < FILE_SHARE * sample.window.duration_ns) and fd not in named:
             continue
-        assert named[fd].ns >= ns
+        assert missed or named[fd].ns >= ns
+        assert named[fd].count >= TURNS - missed
         # With PREEMPT_RT the lock of the ready list may be waited for too.
-        assert named[fd].count == TURNS or (is_preempt_rt() and named[fd].count > TURNS)
+        assert named[fd].count <= TURNS or is_preempt_rt()
         file = named[fd].file
         assert file is not None
         assert file.inode == inodes[fd]
@@ -345,11 +348,13 @@ def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
         capture = start_capture(process.pid, UNTIL_ENDED_S)
         capture.wait_until_open()
         written_ns = []
-        for writes in (pipes[0][1], pipes[0][1]):
+        for files in (2, 1):
             time.sleep(0.3)
             before_ns = time.monotonic_ns()
-            os.write(writes, b"x")
+            os.write(pipes[0][1], b"x")
             written_ns.append((before_ns, time.monotonic_ns()))
+            # On a busy machine it may get to its next poll late: that is of so many files.
+            wait_until(lambda: syscall.read_text().split()[2:3] == [f"{files:#x}"])  # noqa: B023
         time.sleep(0.3)
         sample = capture.end()
         process.kill()
@@ -357,7 +362,9 @@ def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
     inodes = {os.fstat(fd).st_ino for fd in (first, second)}
     for fd in (fd for ends in pipes for fd in ends):
         os.close(fd)
-    assert {each.file.inode for each in polls if each.file is not None} == inodes
+    found = {each.file.inode for each in polls if each.file is not None}
+    # Of a sleep whose switch was missed the file is not known.
+    assert found == inodes or (found < inodes and sample.lost.missed_switches)
     assert all(os.getpid() in [p.pid for p in each.file.peers] for each in polls if each.file)
     # It polls both files between the two writes.
     (first_ns, after_first_ns), (second_ns, after_second_ns) = written_ns

@@ -278,6 +278,7 @@ def test_a_thread_that_sleeps_throughout(
     start_workload: StartWorkload, start_capture: StartCapture
 ) -> None:
     workload = start_workload("calls")
+    workload.parked()
     sample = start_capture(workload.pid, "0.1").sample()
     (measured,) = sample.threads
     assert time_of(measured).blocked_ns == sample.window.duration_ns
@@ -328,6 +329,8 @@ def test_a_call_across_an_edge_is_in_both_windows(start_capture: StartCapture) -
 
 def test_stopped_is_a_part(start_workload: StartWorkload, start_capture: StartCapture) -> None:
     workload = start_workload("calls")
+    # A sleep of its own that began later would look as if it had stopped.
+    workload.parked()
     capture = start_capture(workload.pid)
     capture.wait_until_open()
     slept = workload.slept(workload.pid)

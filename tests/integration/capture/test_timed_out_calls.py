@@ -49,9 +49,13 @@ def test_calls_that_timed_out_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("earlier_calls")
 def test_polls_that_time_out_are_said_to_wait_in_vain() -> None:
-    work = "import select, time; p = select.poll(); p.register(0)\nwhile True: p.poll(100)"
+    begin = "import select; p = select.poll(); p.register(0); print(flush=True)"
+    work = f"{begin}\nwhile True: p.poll(100)"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", work], stdin=pipe) as target:
+    with subprocess.Popen([sys.executable, "-c", work], stdin=pipe, stdout=pipe) as target:
+        assert target.stdout is not None
+        # A busy machine may have it start in the window else.
+        target.stdout.readline()
         command = [*KERNEL_DELAY, "-p", str(target.pid), "--sample-time", "1"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         target.kill()

@@ -19,7 +19,7 @@ from tests.verdicts.staging import workload
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
-READER = "import os\nwhile os.read(0, 1): pass"
+READER = "import os\nprint(flush=True)\nwhile os.read(0, 1): pass"
 
 
 def captured(pid: int, *, waker_stacks: bool = True) -> Sample:
@@ -59,8 +59,12 @@ def test_a_mutex_is_given_by_the_owners_function() -> None:
 
 @pytest.mark.usefixtures("earlier_calls")
 def test_a_pipe_is_written_to_by_another_process() -> None:
-    with subprocess.Popen([sys.executable, "-c", READER], stdin=subprocess.PIPE) as reader:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", READER], stdin=pipe, stdout=pipe) as reader:
         assert reader.stdin is not None
+        assert reader.stdout is not None
+        # A busy machine may have it start in the window else.
+        reader.stdout.readline()
         fd, over = reader.stdin.fileno(), threading.Event()
 
         def write() -> None:
@@ -89,7 +93,7 @@ def test_a_pipe_is_written_to_by_another_process() -> None:
 @pytest.mark.usefixtures("earlier_calls")
 def test_text_and_json_have_them() -> None:
     with workload("contended", "mutex", "sleep", 5_000) as victim:
-        options = ("--pid", victim.pid, "--sample-time", 0.3, "--wakers", "stacks")
+        options = ("--pid", victim.pid, "--sample-time", 1, "--wakers", "stacks")
         text = commands.run(*options).stdout
         reported = commands.run(*options, "--json").stdout
     assert "# WAKERS BY STACK" in text

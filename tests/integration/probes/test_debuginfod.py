@@ -205,8 +205,9 @@ def test_a_child_that_keeps_the_output_is_not_waited_for(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv(DEBUGINFOD_URLS, "http://localhost:1/")
-    monkeypatch.setattr(debug_files, "FETCH_S", 1)
+    # By then it has its child, also on a busy machine.
+    monkeypatch.setattr(debug_files, "FETCH_S", 4)
     found = Functions.open(str(stripped_workload.executable))
-    assert found.unfetched == "debuginfod has no debug file (no answer within 1 s)"
+    assert found.unfetched == "debuginfod has no debug file (no answer within 4 s)"
     # It goes on: else this fails.
     os.kill(int(child.read_text()), signal.SIGKILL)

@@ -1,8 +1,6 @@
 """`kernel-delay where` of CPython: its frames are those that the program itself finds."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +20,7 @@ from tests.integration.where.interpreters import (
     script,
     where,
 )
-from tests.workload import wait_until
+from tests.workload import stop, wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
@@ -312,7 +310,7 @@ def test_debug_build_has_one_remark() -> None:
 def test_stopped_process_has_its_own_frames(tmp_path: Path) -> None:
     with script([sys.executable], tmp_path / "stopped.py", THREADS) as process:
         own = own_frames(process)
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process.pid)
         threads = where(process.pid)
     assert {tid: named(threads[tid]) for tid in own} == own
 
