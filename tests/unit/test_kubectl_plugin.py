@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.host.target import read_stat
 from tests.workload import wait_until
 
 # Keeps its arguments and input, and answers as a cluster whose pod runs and ends with STATUS.
@@ -126,8 +125,6 @@ def test_a_pod_without_exit_code_ends_it(cluster: Cluster, phase: str) -> None:
 def test_a_signal_deletes_the_job(cluster: Cluster, number: signal.Signals, status: int) -> None:
     with cluster.start(*IMAGE, "--node", "worker-1", LASTS_S="600") as process:
         wait_until(lambda: any(call.startswith("logs") for call in cluster.calls()), "the log")
-        # Until the plugin waits for the log, it may not know the PID that it has to kill.
-        wait_until(lambda: read_stat(process.pid).state == "S", "the plugin's wait")
         process.send_signal(number)
         process.communicate()
     assert (process.returncode, cluster.deletions()) == (status, 1)
