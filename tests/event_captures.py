@@ -4,7 +4,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec import structs
 
@@ -14,7 +13,7 @@ from kernel_delay.capture.windows import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
-from tests.workload import Workload, wait_until
+from tests.workload import Workload, sleeps_of, wait_until
 
 Start = Callable[..., Workload]
 """Starts a workload by its name, with arguments."""
@@ -58,13 +57,9 @@ def capture(
 def until_it_slept(process: Workload, times: int) -> Callable[[], None]:
     """What lets a process sleep so often, however busy the machine is, and then kills it."""
 
-    def sleeps() -> int:
-        text = Path(f"/proc/{process.pid}/status").read_text()
-        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-
     def wait() -> None:
-        until = sleeps() + times
-        wait_until(lambda: sleeps() >= until)
+        until = sleeps_of(process.pid) + times
+        wait_until(lambda: sleeps_of(process.pid) >= until)
         process.kill()
 
     return wait

@@ -136,6 +136,19 @@ def stop(pid: int) -> None:
     wait_until(stand_still, "the stop")
 
 
+def stop_for(pid: int, duration_s: float) -> None:
+    """Stop a process for at least so long."""
+    stop(pid)
+    time.sleep(duration_s)
+    os.kill(pid, signal.SIGCONT)
+
+
+def sleeps_of(tid: int) -> int:
+    """How often a thread has left a CPU to sleep or stop: proc_pid_status(5)."""
+    text = Path(f"/proc/{tid}/status").read_text()
+    return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def youngest_descendant(pid: int) -> int:
     """The process itself, or the only child of its only child, and so on."""
     while children := _children(pid):

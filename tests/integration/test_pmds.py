@@ -3,7 +3,6 @@
 import mmap
 import os
 import re
-import signal
 import struct
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from tests.integration.capture.test_watch_metrics import watching
 from tests.integration.test_packet_losses import sample_while
 from tests.needs import make_real_time
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, compile_workload, stop, wait_until
+from tests.workload import HANGS_S, compile_workload, stop_for, wait_until
 
 PACKETS = 20
 STOPS, MOST_STOPS = 3, 30
@@ -122,12 +121,6 @@ def suspicious(ovs: Instance) -> list[str]:
     return [line for line in log.splitlines() if "uspicious iteration (" in line]
 
 
-def stop_for_a_while(pid: int) -> None:
-    stop(pid)
-    time.sleep(STOPPED_S)
-    os.kill(pid, signal.SIGCONT)
-
-
 def test_each_suspicious_iteration_has_a_record_or_is_counted(
     pmd_ovs: Instance, tmp_path: Path
 ) -> None:
@@ -138,7 +131,7 @@ def test_each_suspicious_iteration_has_a_record_or_is_counted(
         # That it left its CPU may be missed: then there is no record. It may be stopped between two
         # iterations, as it takes up new options: then there is no line.
         for _ in range(MOST_STOPS):
-            stop_for_a_while(pmd_ovs.pid)
+            stop_for(pmd_ovs.pid, STOPPED_S)
             time.sleep(READ_S)
             if len(watch.recordings()) >= STOPS and len(suspicious(pmd_ovs)) >= STOPS:
                 break

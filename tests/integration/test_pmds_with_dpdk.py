@@ -16,9 +16,9 @@ from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import ovs_with_dpdk
 from tests.integration.test_packet_losses import losses_of, sample_while
-from tests.integration.test_pmds import READ_S, counted, pmd_tid, stats_of, stop_for_a_while
+from tests.integration.test_pmds import READ_S, STOPPED_S, counted, pmd_tid, stats_of
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, wait_until
+from tests.workload import HANGS_S, stop_for, wait_until
 
 # How many packets the port has each time (drivers/net/null; NETDEV_MAX_BURST of Open vSwitch).
 BURST = 32
@@ -85,7 +85,7 @@ def test_counts_of_a_dpdk_port_are_open_vswitchs(dpdk_ovs: Instance) -> None:
 
 def is_recorded(pid: int, watch: Watching) -> bool:
     """Stop it, and return whether there is a record: that it left its CPU may be missed."""
-    stop_for_a_while(pid)
+    stop_for(pid, STOPPED_S)
     time.sleep(READ_S)
     return watch.recordings() != []
 

@@ -27,7 +27,7 @@ from tests.commands import KERNEL_DELAY
 from tests.emulation import is_emulated
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, Workload, compile_workload, stop, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, stop_for, wait_until
 
 MS = 1_000_000
 LONG_MS = 1050
@@ -207,9 +207,7 @@ def test_time_off_cpu_of_a_pmd_thread_is_recorded(
 
             def is_reported() -> bool:
                 # That it left its CPU may be missed.
-                stop(ovs.pid)
-                time.sleep(stopped_ms / 1000)
-                os.kill(ovs.pid, signal.SIGCONT)
+                stop_for(ovs.pid, stopped_ms / 1000)
                 time.sleep(0.5)
                 # On a busy machine others may be as long.
                 return "was stopped for" in "".join(watching.lines())

@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 from kernel_delay.model import Sample
 from tests.system_calls import syscall_number
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, Workload, compile_workload, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, sleeps_of, wait_until
 
 LONG_MS = 30
 THRESHOLD = ("--threshold", "0.02")
@@ -194,12 +194,6 @@ print("ready", flush=True)
 while True:
     select.poll().poll(10)
 """
-
-
-def sleeps_of(pid: int) -> int:
-    """How often its first thread slept: proc_pid_status(5)."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
 
 def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: Path) -> None:

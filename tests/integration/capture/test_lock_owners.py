@@ -2,11 +2,9 @@
 
 import itertools
 import os
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ from kernel_delay.host.target import find_target
 from kernel_delay.model import LockWait, Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture
 from tests.verdicts.staging import Process, hog, running, workload
-from tests.workload import wait_until
+from tests.workload import sleeps_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
@@ -66,12 +64,6 @@ def test_an_owner_that_has_no_cpu_is_seen_to_wait() -> None:
     assert owner.known_ns > 0
     # Of three that want the CPU it has a third, or less if there are others.
     assert owner.ready_ns >= owner.known_ns // 4
-
-
-def sleeps_of(tid: int) -> int:
-    """How often a thread has left a CPU by itself: proc_pid_status(5)."""
-    text = Path(f"/proc/{tid}/status").read_text()
-    return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE)[0])
 
 
 @contextmanager

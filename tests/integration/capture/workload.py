@@ -11,7 +11,7 @@ import pytest
 
 from tests import workload
 from tests.system_calls import syscall_number
-from tests.workload import wait_until
+from tests.workload import sleeps_of, wait_until
 
 
 class SchedStat(NamedTuple):
@@ -91,8 +91,7 @@ class Workload(workload.Workload):
         Its state says so earlier: until it leaves its CPU it may yet be preempted
         (kernel/sched/core.c:__schedule(), 5.14 to 6.18).
         """
-        text = Path(f"/proc/{self.pid}/task/{tid}/status").read_text()
-        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+        return sleeps_of(tid)
 
     def schedstat(self, tid: int) -> SchedStat:
         """One thread's, since it began."""
