@@ -150,6 +150,11 @@ def quota(root_user: None, tmp_path: Path, closing: ExitStack) -> Cgroup:
     return found
 
 
+def unaccounted_ns(sample: Sample) -> int:
+    """What is not known of the threads' time."""
+    return sum(thread.time.unaccounted_ns for thread in sample.threads if thread.time is not None)
+
+
 def start_burner(cgroup: Cgroup, closing: ExitStack) -> "subprocess.Popen[str]":
     """Start it there, on one CPU."""
     process = subprocess.Popen(
@@ -292,9 +297,12 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     # Each process also ran to begin and to end with that. The file counts in microseconds.
     assert -1_000 <= limit.used_ns - sum(ran) <= sum(ran) // 10 + LATE_NS
     (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
+    # What a missed event hid of the process it may have run.
+    unknown_ns = unaccounted_ns(sample) if sample.lost.missed_events else 0
     # Who runs more on an emulated CPU, two of them at a time, is not sure.
-    assert "Other processes had " in said.text or 2 * ran[0] > limit.used_ns
-    assert " of the CPU time that its cgroup used." in said.text
+    others_ns = limit.used_ns - ran[0] - unknown_ns
+    assert "Other processes had " in said.text or 2 * others_ns <= limit.used_ns
+    assert " of the CPU time that its cgroup used." in said.text or unknown_ns
 
 
 def test_threads_queued_behind_a_quota_user_are_throttled(
