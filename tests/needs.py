@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.preflight import BTF
 from tests.emulation import is_emulated
 
@@ -40,6 +43,13 @@ def need_real_time() -> None:
     """
     if is_preempt_rt() and is_emulated():
         pytest.skip("a real-time task that never sleeps hangs an emulated PREEMPT_RT")
+
+
+def need_unix_diag() -> None:
+    """Skips where the kernel does not show Unix sockets."""
+    with socket.socket(socket.AF_UNIX) as one, closing(UnixSockets()) as sockets:
+        if sockets.find(os.fstat(one.fileno()).st_ino) is None:
+            pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
 
 
 def make_real_time(pid: int, priority: int) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,11 +18,10 @@ import pytest
 from kernel_delay.analysis.verdict.wait_reasons import path_text
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.threads.sleeps import FILE_SHARE
-from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.model import Sample, Sleep
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
 from tests.integration.capture.test_rounds import watched
-from tests.needs import is_preempt_rt
+from tests.needs import is_preempt_rt, need_unix_diag
 from tests.system_calls import syscall_number
 from tests.verdicts.cgroups import cgroup, controller, join, unified
 from tests.verdicts.truth import NotHereError
@@ -410,10 +409,7 @@ def test_long_round_names_the_process_at_the_other_end() -> None:
 
 @pytest.fixture
 def unix_diag() -> None:
-    """Skips where the kernel tells nobody of Unix sockets."""
-    with socket.socket(socket.AF_UNIX) as one, closing(UnixSockets()) as sockets:
-        if sockets.find(os.fstat(one.fileno()).st_ino) is None:
-            pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
+    need_unix_diag()
 
 
 @pytest.mark.usefixtures("earlier_calls", "unix_diag")
