@@ -13,7 +13,7 @@ from kernel_delay.capture.windows import LONGEST_LEAD_NS
 from kernel_delay.host.syscalls import syscalls
 from kernel_delay.host.target import find_target
 from kernel_delay.model import Sample, StackFrame, SyscallEvent
-from tests.workload import Workload, sleeps_of, wait_until
+from tests.workload import Workload, wait_until_it_slept
 
 Start = Callable[..., Workload]
 """Starts a workload by its name, with arguments."""
@@ -58,8 +58,7 @@ def until_it_slept(process: Workload, times: int) -> Callable[[], None]:
     """What lets a process sleep so often, however busy the machine is, and then kills it."""
 
     def wait() -> None:
-        until = sleeps_of(process.pid) + times
-        wait_until(lambda: sleeps_of(process.pid) >= until)
+        wait_until_it_slept(process.pid, times)
         process.kill()
 
     return wait

@@ -149,6 +149,12 @@ def sleeps_of(tid: int) -> int:
     return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
 
+def wait_until_it_slept(tid: int, times: int, what: str = "its sleeps") -> None:
+    """Wait until a thread has slept so many times more, however busy the machine is."""
+    until = sleeps_of(tid) + times
+    wait_until(lambda: sleeps_of(tid) >= until, what)
+
+
 def youngest_descendant(pid: int) -> int:
     """The process itself, or the only child of its only child, and so on."""
     while children := _children(pid):

@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 from kernel_delay.model import Sample
 from tests.system_calls import syscall_number
 from tests.watching.watch import Watching, samples_in, watch_of
-from tests.workload import HANGS_S, Workload, compile_workload, sleeps_of, wait_until
+from tests.workload import HANGS_S, Workload, compile_workload, wait_until, wait_until_it_slept
 
 LONG_MS = 30
 THRESHOLD = ("--threshold", "0.02")
@@ -202,8 +202,7 @@ def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: P
     try:
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
             # On a busy machine it may have no CPU for a while.
-            until = sleeps_of(workload.pid) + POLLS
-            wait_until(lambda: sleeps_of(workload.pid) >= until, "its polls")
+            wait_until_it_slept(workload.pid, POLLS, "its polls")
             workload.process.kill()
             assert watching.process.wait(HANGS_S) == 0
             lines, said = watching.lines(), watching.said()

@@ -150,11 +150,6 @@ def quota(root_user: None, tmp_path: Path, closing: ExitStack) -> Cgroup:
     return found
 
 
-def unaccounted_ns(sample: Sample) -> int:
-    """What is not known of the threads' time."""
-    return sum(thread.time.unaccounted_ns for thread in sample.threads if thread.time is not None)
-
-
 def start_burner(cgroup: Cgroup, closing: ExitStack) -> "subprocess.Popen[str]":
     """Start it there, on one CPU."""
     process = subprocess.Popen(
@@ -212,6 +207,11 @@ def time_of(sample: Sample) -> ThreadTime:
         sample.window.duration_ns
     )
     return thread.time
+
+
+def unknown_ns(sample: Sample) -> int:
+    """What is not known of the thread's time because an event was missed."""
+    return time_of(sample).unaccounted_ns if sample.lost.missed_events else 0
 
 
 def running_ns(its: ThreadTime) -> int:
@@ -298,11 +298,11 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     assert -1_000 <= limit.used_ns - sum(ran) <= sum(ran) // 10 + LATE_NS
     (said,) = (finding for finding in sample.verdict if finding.rule == "throttled")
     # What a missed event hid of the process it may have run.
-    unknown_ns = unaccounted_ns(sample) if sample.lost.missed_events else 0
+    hidden_ns = unknown_ns(sample)
     # Who runs more on an emulated CPU, two of them at a time, is not sure.
-    others_ns = limit.used_ns - ran[0] - unknown_ns
+    others_ns = limit.used_ns - ran[0] - hidden_ns
     assert "Other processes had " in said.text or 2 * others_ns <= limit.used_ns
-    assert " of the CPU time that its cgroup used." in said.text or unknown_ns
+    assert " of the CPU time that its cgroup used." in said.text or hidden_ns
 
 
 def test_threads_queued_behind_a_quota_user_are_throttled(
@@ -361,8 +361,7 @@ def test_thread_throttled_before_the_window_stays_throttled(
     check_timeline(sample)
     found = time_of(sample)
     # Whether it is throttled is not known after a switch that was missed.
-    unknown_ns = found.unaccounted_ns if sample.lost.missed_events else 0
-    assert found.throttled_ns + unknown_ns > found.ready_ns
+    assert found.throttled_ns + unknown_ns(sample) > found.ready_ns
 
 
 def test_real_time_thread_has_no_cpu_beside_a_used_quota(quota: Cgroup, closing: ExitStack) -> None:
@@ -458,8 +457,7 @@ def test_a_freezer_is_a_state_of_its_own(
     least_ns = least[0] - MS - found.unaccounted_ns - found.ready_ns
     assert least_ns <= found.frozen_ns <= most[0] + MS
     # If its switch was missed, what it did is not known, and it is thawed by now.
-    unknown_ns = found.unaccounted_ns if sample.lost.missed_events else 0
-    assert "frozen" in rules(sample) or unknown_ns > least[0] // 2
+    assert "frozen" in rules(sample) or unknown_ns(sample) > least[0] // 2
 
 
 @pytest.fixture

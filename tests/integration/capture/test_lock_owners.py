@@ -14,7 +14,7 @@ from kernel_delay.host.target import find_target
 from kernel_delay.model import LockWait, Sample
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture
 from tests.verdicts.staging import Process, hog, running, workload
-from tests.workload import sleeps_of, wait_until
+from tests.workload import wait_until_it_slept
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
 
@@ -100,8 +100,7 @@ def test_owner_that_is_moved_as_it_waits_is_seen_to(start_capture: StartCapture)
         capture.wait_until_open()
         # The owner may be without a CPU for long, and is known of waits that ended. It sleeps
         # behind each of its turns. The victim has turns without a wait as long as it is away.
-        enough = sleeps_of(owner_tid) + 4
-        wait_until(lambda: sleeps_of(owner_tid) >= enough)
+        wait_until_it_slept(owner_tid, 4)
         owner = wait_in(capture.end(), victim).owner
     assert owner is not None
     assert owner.known_ns > 0
