@@ -52,6 +52,12 @@ def need_unix_diag() -> None:
             pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
 
 
+def need_registers() -> None:
+    """Skips where no program is given the registers of a thread beside its own (Linux 5.15)."""
+    if not in_kernels_types("BPF_FUNC_task_pt_regs"):
+        pytest.skip("this kernel has no bpf_task_pt_regs() (Linux 5.15)")
+
+
 def make_real_time(pid: int, priority: int) -> None:
     """Have a task go before all others, by SCHED_FIFO."""
     need_real_time()

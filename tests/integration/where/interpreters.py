@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from kernel_delay.where import ThreadPosition, Where
-from kernel_delay.where.process import NO_REGISTERS
 from tests import commands
+from tests.needs import need_registers
 
 # The interpreters of pyenv that are not in use have no name in the path.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -65,11 +65,10 @@ def script(
 
 
 def where(pid: int) -> dict[int, ThreadPosition]:
+    need_registers()
     done = commands.run("where", "-p", pid, "--json")
     assert done.returncode == os.EX_OK, done.stderr
     (process,) = msgspec.json.decode(done.stdout, type=Where).processes
-    if NO_REGISTERS in process.remarks:
-        pytest.skip(NO_REGISTERS)
     assert process.remarks == (), process.remarks
     return {thread.tid: thread for thread in process.threads}
 

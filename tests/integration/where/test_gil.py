@@ -9,7 +9,6 @@ import pytest
 from kernel_delay.host.target import examine
 from kernel_delay.where import Holder, ThreadPosition
 from kernel_delay.where.look import MOVED, look
-from kernel_delay.where.process import NO_REGISTERS
 from tests import commands
 from tests.debian import bare_root
 from tests.integration.where.interpreters import (
@@ -21,6 +20,7 @@ from tests.integration.where.interpreters import (
     script,
     where,
 )
+from tests.needs import need_registers
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
@@ -256,11 +256,10 @@ def test_other_debians_name_the_gil_holder(suite: str) -> None:
 
 
 def test_text_has_the_holder_once(tmp_path: Path) -> None:
+    need_registers()
     with script([INTERPRETERS[0]], tmp_path / "holds.py", HOLDS_IN_C) as process:
         holder = when_held(process)
         done = commands.run("where", "-p", process.pid)
-    if NO_REGISTERS in done.stdout:
-        pytest.skip(NO_REGISTERS)
     lines = [line.strip() for line in done.stdout.splitlines()]
     (waits,) = [line for line in lines if line.startswith("waits for: Python's interpreter lock")]
     assert f"({holder}) in hold_the_lock (holds.py:" in waits

@@ -23,7 +23,7 @@ from kernel_delay.where.process import NO_REGISTERS
 from lab.instance import Instance
 from tests import commands
 from tests.gdb_frames import frames_by_gdb
-from tests.needs import need_unix_diag, needed
+from tests.needs import need_registers, need_unix_diag, needed
 from tests.verdicts.cgroups import cgroup, join, unified
 from tests.verdicts.staging import Process, workload
 from tests.workload import wait_until
@@ -38,9 +38,8 @@ def where(*options: object) -> Where:
 
 
 def threads_of(pid: int) -> dict[int, ThreadPosition]:
+    need_registers()
     (process,) = where("-p", pid).processes
-    if NO_REGISTERS in process.remarks:
-        pytest.skip(NO_REGISTERS)
     assert process.remarks == ()
     return {thread.tid: thread for thread in process.threads}
 
