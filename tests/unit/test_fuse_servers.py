@@ -108,6 +108,7 @@ def test_file_status_is_that_of_stat(tmp_path: Path) -> None:
     path.touch()
     for each in (path, tmp_path, Path("/dev/null")):
         found, stat = file_status(str(each)), os.stat(each)
-        assert found == (stat.st_ino, stat.st_mode, stat.st_rdev or stat.st_dev)
+        device = stat.st_rdev or stat.st_dev
+        assert found == (stat.st_ino, stat.st_mode, device, stat.st_dev)
     with pytest.raises(FileNotFoundError):
         file_status(str(tmp_path / "none"))

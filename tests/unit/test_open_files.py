@@ -343,6 +343,77 @@ def test_udp_socket_has_its_connected_peer() -> None:
     assert (file.is_client, file.is_server) == (False, False)
 
 
+@contextmanager
+def terminal() -> Iterator[tuple[int, int]]:
+    """The master and the slave of a pseudo-terminal."""
+    master, slave = os.openpty()
+    yield master, slave
+    for fd in (master, slave):
+        with suppress(OSError):
+            os.close(fd)
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["master", "slave"])
+@pytest.mark.parametrize(("reason", "call"), [("terminal", "read"), ("poll", "ppoll")])
+def test_either_end_of_a_terminal_waits_for_who_has_the_other(
+    end: int, reason: SleepReason, call: str
+) -> None:
+    with terminal() as ends, terminal() as others:
+        own, other = ends[end], ends[1 - end]
+        with child_with(other) as child, child_with(*others):
+            os.close(other)
+            file = file_of(slept(own, reason, call))
+    assert file.kind == "device"
+    assert [peer.pid for peer in file.peers] == [child]
+    assert not file.more_peers
+
+
+# A terminal of the same number as it has in the file system that is mounted everywhere.
+OTHER_TERMINAL = """
+import os, sys
+while True:
+    master = os.open("/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY)
+    (index,) = (line.split()[1] for line in open(f"/proc/self/fdinfo/{master}") if "tty" in line)
+    if index == sys.argv[1]:
+        break
+print(master, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_terminals_of_a_container_have_numbers_of_their_own(root_user: None) -> None:
+    with terminal() as (master, slave):
+        number = Path(os.ttyname(slave)).name
+        mounting = 'mount -t devpts -o ptmxmode=666 devpts /dev/pts && exec "$@"'
+        words = [sys.executable, "-c", OTHER_TERMINAL, number]
+        command = ["unshare", "--mount", "sh", "-c", mounting, "sh", *words]
+        with (
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+            child_with(master) as child,
+        ):
+            assert other.stdout is not None
+            theirs = int(other.stdout.readline())
+            inode = os.stat(f"/proc/{other.pid}/fd/{theirs}").st_ino
+            os.close(master)
+            files = [
+                file_of(slept(slave, "terminal", "read")),
+                file_of(slept(theirs, "terminal", "read", inode), other.pid),
+            ]
+            other.communicate()
+    assert [[peer.pid for peer in file.peers] for file in files] == [[child], []]
+
+
+def test_eventfd_has_who_shares_it() -> None:
+    first, second = os.eventfd(0), os.eventfd(0)
+    with child_with(first) as child, child_with(second):
+        sleeps = slept(first, "eventfd", "read"), slept(first, "poll", "ppoll")
+        files = [file_of(each) for each in sleeps]
+    os.close(first)
+    os.close(second)
+    assert [peer.pid for peer in files[0].peers if peer.pid != PID] == [child]
+    assert not files[1].peers
+
+
 def test_pidfd_has_its_process() -> None:
     process = subprocess.Popen(["sleep", "600"])
     pidfd = os.pidfd_open(process.pid)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kernel_delay.analysis.verdict import judge
-from kernel_delay.analysis.verdict.wait_reasons import main_file
+from kernel_delay.analysis.verdict.wait_files import main_file
 from kernel_delay.model import (
     FilePeer,
     Finding,
@@ -96,6 +96,28 @@ def test_kernel_lock_has_the_function_that_asked_for_it(stack: tuple[str, ...], 
 def test_queue_is_named_by_its_call(call: str, awaited: str) -> None:
     sleep = Sleep("semaphore", call, (), False, 4, 480 * MS, 99 * MS)
     assert f"waited for {awaited} {call}" in found(sleep).text
+
+
+@pytest.mark.parametrize(
+    ("reason", "call", "awaited"),
+    [
+        ("terminal", "write", "room in the pseudo-terminal to server (4240)"),
+        ("terminal", "read", "data on the pseudo-terminal from server (4240)"),
+        ("poll", "ppoll", "events on the pseudo-terminal with server (4240)"),
+    ],
+)
+def test_terminal_has_who_has_its_other_end(reason: SleepReason, call: str, awaited: str) -> None:
+    """A kernel's worker passes on what that writes, and is not who is waited for."""
+    worker = Waker("thread", 99, 99, "kworker/u8:3", 4, 480 * MS)
+    file = SleepFile(0, 3, "device", "/dev/pts/0", peers=(SERVER,))
+    sleep = Sleep(reason, call, (), False, 4, 480 * MS, 99 * MS, wakers=(worker,), file=file)
+    assert f"waited for {awaited} in {call} for" in found(sleep).text
+
+
+def test_eventfd_has_who_shares_it() -> None:
+    file = SleepFile(4, 5, "eventfd", "anon_inode:[eventfd]", peers=(SERVER,))
+    sleep = Sleep("eventfd", "read", (), False, 4, 480 * MS, 99 * MS, file=file)
+    assert "waited for the eventfd that server (4240) has open in read for" in found(sleep).text
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0.4, True), (1.4, True), (9, False)])

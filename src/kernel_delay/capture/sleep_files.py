@@ -118,7 +118,7 @@ def find_files(
     for key, (tid, reason) in asked.items():
         described = describe(key.process, tid, key.fd, key.inode)
         if described is not None and _fits(reason, described.kind):
-            found[key] = _find(key, described, unix_sockets, inet)
+            found[key] = _find(key, reason, described, unix_sockets, inet)
     ends: dict[End, set[int]] = {}
     for key, each in found.items():
         if each.end is not None:
@@ -184,6 +184,7 @@ def _fits(reason: SleepReason, kind: FileKind) -> bool:
 
 def _find(
     key: FileKey,
+    reason: SleepReason,
     described: Descriptor,
     unix_sockets: UnixSockets,
     inet: "dict[int, InetSockets]",
@@ -195,6 +196,11 @@ def _find(
         # A poll waits for room where nothing can be read.
         writes = key.writes or not described.reads
         end = End(described.link, described.inode, reads=writes, writes=not writes)
+        return _Found(file, end)
+    # An event loop has an eventfd for its own threads: to look for others would take long.
+    if described.numbered is not None and (kind == "device" or reason == "eventfd"):
+        other_end = described.numbered.other_end
+        end = End(other_end.link, 0, reads=key.writes, writes=not key.writes, numbered=other_end)
         return _Found(file, end)
     if described.link == PIDFD:
         return _Found(replace(file, peers=process_of_pidfd(key.process, key.fd)))
@@ -263,12 +269,12 @@ def _with_peers(key: FileKey, found: _Found, held: Holders) -> SleepFile:
         peers = others
     # One that is stopped does nothing for it, whoever else inherited the end.
     peers = sorted(peers, key=lambda peer: (peer.pid == key.process, not peer.stopped))
-    is_pipe = found.file.kind == "pipe"
+    is_of_all = found.end.reads or found.end.writes
     return replace(
         found.file,
         peers=tuple(peers[:MOST_PEERS]),
         more_peers=len(peers) > MOST_PEERS
-        or (is_pipe and not held.are_all)
+        or (is_of_all and not held.are_all)
         or found.end in held.cut,
     )
 

@@ -13,6 +13,7 @@ _P = TypeVar("_P")
 class FileStatus(Struct[FileStatusPointer]):
     inode: int
     device: int
+    filesystem: int
     mode: int
 class FileStatusPointer(FileStatus, Pointer[FileStatus]): ...
 

@@ -9,13 +9,14 @@ from kernel_delay.host._files import ffi, lib
 class FileStatus(NamedTuple):
     """What the kernel knows of a file.
 
-    `mode` is as in os.stat_result. `device` is of a device file its own number, and else that of
-    its file system.
+    `mode` is as in os.stat_result. `filesystem` is the device of its file system. `device` is of a
+    device file its own number, and else that.
     """
 
     inode: int
     mode: int
     device: int
+    filesystem: int
 
 
 def file_status(path: str) -> FileStatus:
@@ -28,4 +29,4 @@ def file_status(path: str) -> FileStatus:
     result = lib.read_file_status(os.fsencode(path), found)
     if result:
         raise OSError(-result, os.strerror(-result), path)
-    return FileStatus(found.inode, found.mode, found.device)
+    return FileStatus(found.inode, found.mode, found.device, found.filesystem)

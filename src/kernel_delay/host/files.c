@@ -24,9 +24,10 @@ int read_file_status(const char *path, struct file_status *status)
 		return -errno;
 	status->inode = found.stx_ino;
 	status->mode = found.stx_mode;
+	status->filesystem = makedev(found.stx_dev_major, found.stx_dev_minor);
 	status->device = makedev(found.stx_rdev_major, found.stx_rdev_minor);
 	if (!status->device)
-		status->device = makedev(found.stx_dev_major, found.stx_dev_minor);
+		status->device = status->filesystem;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 struct file_status {
 	uint64_t inode;
 	uint64_t device; /* as dev_t: a device file's own, else that of its file system */
+	uint64_t filesystem; /* the device of its file system */
 	uint32_t mode;
 };
 

@@ -105,7 +105,7 @@ FileKind = Literal[
 
 
 class FilePeer(Struct, frozen=True, gc=False):
-    """A process that has the other end of a pipe or a socket open.
+    """A process that has the other end of a pipe, pseudo-terminal or socket, or the same eventfd.
 
     Attributes:
         pid: The process, as the tool numbers it.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_delay.analysis.verdict.wait_reasons import path_text
+from kernel_delay.analysis.verdict.wait_files import path_text
 from kernel_delay.capture.plan import RoundPlan
 from kernel_delay.capture.threads.sleeps import FILE_SHARE
 from kernel_delay.model import Sample, Sleep

@@ -17,7 +17,8 @@ from kernel_delay.analysis.verdict.lock_chains import known_locks_ns
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_RULES
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design
-from kernel_delay.analysis.verdict.wait_reasons import WAITS, main_file
+from kernel_delay.analysis.verdict.wait_files import main_file
+from kernel_delay.analysis.verdict.wait_reasons import WAITS
 from kernel_delay.analysis.verdict.wakers import (
     last_waker,
     main_waker,

@@ -40,7 +40,7 @@ from kernel_delay.analysis.verdict.wait_chains import (
     way,
     work_of,
 )
-from kernel_delay.analysis.verdict.wait_reasons import NO_DELAY, main_file
+from kernel_delay.analysis.verdict.wait_files import NO_DELAY, main_file
 from kernel_delay.model import ChainGap, ChainPart, ChainThread, HeldProcess, Sample, Thread
 
 # Its own waits may show more.

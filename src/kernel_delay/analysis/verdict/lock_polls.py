@@ -9,7 +9,8 @@ from kernel_delay.analysis.verdict.formatting import length, name
 from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import WAIT_LIMITS
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, path_text
+from kernel_delay.analysis.verdict.wait_files import path_text
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE
 from kernel_delay.analysis.verdict.wakers import LOCKING_COMMAND, waits_ended_by
 from kernel_delay.model import Sample, Sleep, Thread
 

@@ -26,15 +26,8 @@ from kernel_delay.analysis.verdict.python_gil import (
 )
 from kernel_delay.analysis.verdict.rule import Case, Rule, Statement
 from kernel_delay.analysis.verdict.thread_roles import idles_by_design, is_java
-from kernel_delay.analysis.verdict.wait_reasons import (
-    ADVICE,
-    WAITS,
-    MainFile,
-    Wait,
-    asked_for,
-    is_kept_by_peer,
-    main_file,
-)
+from kernel_delay.analysis.verdict.wait_files import MainFile, asked_for, is_kept_by_peer, main_file
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WAITS, Wait
 from kernel_delay.analysis.verdict.wakers import (
     LOCKING_COMMAND,
     MainWaker,

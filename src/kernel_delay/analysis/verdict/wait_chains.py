@@ -28,7 +28,8 @@ from kernel_delay.analysis.verdict.kernel_sleep import WANTED_SHARE
 from kernel_delay.analysis.verdict.rule import ASLEEP_SHARE, Case, Rule, Statement
 from kernel_delay.analysis.verdict.sleeps import IDLE_SHARE, handed_over, handing_over_ns
 from kernel_delay.analysis.verdict.stopped_or_frozen import resume, thaw
-from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED, main_file
+from kernel_delay.analysis.verdict.wait_files import main_file
+from kernel_delay.analysis.verdict.wait_reasons import ADVICE, WANTED
 from kernel_delay.model import (
     RECEIVE_REASONS,
     ChainPart,

@@ -22,6 +22,7 @@ from kernel_delay.host.kernel_names import (
     POLLS,
     SET_POLLS,
 )
+from kernel_delay.host.open_files.numbered import DEVICES, EVENTFD, Numbered, read_number
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -36,7 +37,7 @@ INODE_MASK = 0xFFFFFFFF
 
 # fs/eventfd.c, fs/eventpoll.c: what the links are called.
 _ANONYMOUS: dict[str, FileKind] = {
-    "anon_inode:[eventfd]": "eventfd",
+    EVENTFD: "eventfd",
     "anon_inode:[eventpoll]": "epoll",
 }
 
@@ -57,7 +58,8 @@ _PROTOCOLS: dict[str, FileKind] = {
 class Descriptor(NamedTuple):
     """What a descriptor is of.
 
-    `link` is what /proc shows. `writes`: it is open for writing; `reads`: for reading.
+    `link` is what /proc shows. `writes`: it is open for writing; `reads`: for reading. `numbered`:
+    which of the files with such a link it is.
     """
 
     kind: FileKind
@@ -65,6 +67,7 @@ class Descriptor(NamedTuple):
     inode: int
     reads: bool
     writes: bool
+    numbered: Numbered | None = None
 
 
 def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
@@ -82,7 +85,8 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
         reads, writes = access(path)
         if now.inode & INODE_MASK != inode:
             return None
-        return Descriptor(_kind(own, link, now.mode), link, now.inode, reads, writes)
+        kind, numbered = _kind(own, link, now.mode), read_number(path, link)
+        return Descriptor(kind, link, now.inode, reads, writes, numbered)
     except OSError:
         return None
     finally:
@@ -129,16 +133,17 @@ MOST_CPU_S = 0.3
 
 
 class End(NamedTuple):
-    """An end of a pipe or a socket.
+    """An end of a pipe, a pseudo-terminal or a socket; or an eventfd.
 
-    `link` is what /proc/PID/fd shows. `writes`: it is a pipe's end to write to; `reads`: to read
-    from. Neither: a socket.
+    `link` is what /proc/PID/fd shows, of `numbered` what that begins with. `writes`: it is an end
+    to write to; `reads`: to read from. Neither: a socket.
     """
 
     link: str
     inode: int
     reads: bool = False
     writes: bool = False
+    numbered: Numbered | None = None
 
 
 class Holders(NamedTuple):
@@ -156,8 +161,8 @@ class Holders(NamedTuple):
 def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> Holders:
     """Return which processes have these ends open.
 
-    Of pipes all are looked for. Of a socket one is enough, with those of its family that inherited
-    it.
+    Of a socket one is enough, with those of its family that inherited it. All others are looked for
+    everywhere.
 
     Args:
         ends: The ends, and the processes that have the others: of these none is enough, as what
@@ -182,7 +187,8 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
         held: set[End] = set()
         for path, link in links(pid):
             count += 1
-            held.update(end for end in by_link.get(link, ()) if _is_end(path, end))
+            name = DEVICES[0] if link.startswith(DEVICES) else link
+            held.update(end for end in by_link.get(name, ()) if _is_end(path, link, end))
         for end in held:
             found[end].append(_peer(pid))
     return Holders(found, are_all, _add_families(found, end_s))
@@ -213,7 +219,7 @@ def _add_families(found: dict[End, list[FilePeer]], end_s: float) -> frozenset[E
             if time.thread_time() > end_s:
                 cut.update(ends.values())
                 break
-            if link in ends and _is_end(path, ends[link]):
+            if link in ends and _is_end(path, link, ends[link]):
                 held.add(ends[link])
         for end in held:
             found[end].append(_peer(relative))
@@ -250,14 +256,16 @@ def links(pid: int) -> Iterator[tuple[str, str]]:
                 yield path, os.readlink(path)
 
 
-def _is_end(path: str, end: End) -> bool:
+def _is_end(path: str, link: str, end: End) -> bool:
     try:
         reads, writes = access(path)
-        if file_status(path).inode != end.inode:
-            return False
+        if end.numbered is not None:
+            is_file = end.numbered.is_at(path, link)
+        else:
+            is_file = file_status(path).inode == end.inode
     except OSError:
         return False
-    return reads >= end.reads and writes >= end.writes
+    return is_file and reads >= end.reads and writes >= end.writes
 
 
 def _peer(pid: int) -> FilePeer:
