@@ -9,6 +9,7 @@ from kernel_delay.host.tracefs import tracefs
 from lab.binaries import Binaries
 from lab.instance import Instance
 from tests import commands
+from tests.needs import in_kernels_types
 from tests.workload import sleeping
 
 NEEDED = {"BTF", "BPF", "tp_btf", "task storage", "ring buffer", "programs"}
@@ -48,6 +49,13 @@ def test_report_has_a_line_for_each_part_check_misses(root_user: None) -> None:
     for part in OPTIONAL_PARTS:
         name = part.replace("_", " ")
         assert (f"# This kernel shows no {name}:" in report) == (found[name] == "no"), report
+
+
+def test_report_says_that_stacks_of_wakers_are_missing(root_user: None) -> None:
+    options = ("--pid", os.getpid(), "--sample-time", "0.01", "--wakers", "stacks")
+    is_missing = "# This kernel shows no stacks of wakers:" in commands.run(*options).stdout
+    assert is_missing == (states(check())["stacks of wakers"] == "no")
+    assert is_missing != in_kernels_types("BPF_FUNC_task_pt_regs")
 
 
 def test_kprobes_are_where_the_kernel_has_their_files(root_user: None) -> None:

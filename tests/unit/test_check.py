@@ -10,6 +10,7 @@ from kernel_delay.commands.check_machine import MachineFacts, machine_findings
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.reporters.layout import Layout
+from tests.unit.options_on_kernels import NEWER
 
 FREE = MachineFacts(
     cap_eff="000001ffffffffff",
@@ -116,7 +117,7 @@ def test_missing_part_is_listed_with_cost_and_remedy() -> None:
     refused = UnavailableError("the kernel's verifier refuses the program p: no", "report it")
     denied = PermissionDeniedError("the kernel refuses eBPF: a filter is set", "lift it")
     parts = check_kernel._optional_parts({"futex_owners": refused, "page_faults": denied})
-    faults, owners, calls = parts
+    faults, owners, calls, *_ = parts
     assert (calls.name, calls.state) == ("earlier calls", "yes")
     assert (owners.name, owners.state, owners.detail) == ("futex owners", "no", refused.what)
     assert owners.cost == COSTS["futex_owners"]
@@ -124,6 +125,20 @@ def test_missing_part_is_listed_with_cost_and_remedy() -> None:
     assert (faults.state, faults.remedy) == ("no", "lift it")
     assert not owners.needed
     assert not faults.needed
+
+
+def test_what_other_captures_ask_for_is_listed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = replace(NEWER, knows_earlier_calls=False)
+    for kernel, missing in (
+        (NEWER, []),
+        (older, ["stacks of wakers", "samples", "user stacks"]),
+        (replace(NEWER, loops=False), ["long waits"]),
+    ):
+        monkeypatch.setattr(check_kernel, "read_kernel_features", lambda found=kernel: found)
+        parts = list(check_kernel._optional_parts({}))
+        absent = [part for part in parts if part.state == "no"]
+        assert [part.name for part in absent] == missing
+        assert all(part.cost and part.remedy and not part.needed for part in absent)
 
 
 def test_findings_are_lines_and_the_verdict_comes_last() -> None:

@@ -140,6 +140,8 @@ COSTS: Mapping[Unseen, str] = MappingProxyType(
         " capture began",
         "earlier_calls": "the system call that a thread was in when the capture began is not known,"
         " and `watch` hooks each call",
+        "files_of_sleeps": "on which file a thread slept, and who has its other end, is not known",
+        "stacks_of_wakers": "which function of a thread woke another one is not known",
         "samples": "which functions a slow thread ran is not known",
         "calls": "they are known by their sleeps, and what ran in them by samples",
     }

@@ -1,7 +1,11 @@
-"""What capture.bpf.c has by name: its programs, which stand in for others, and its counters."""
+"""What capture.bpf.c has by name: its programs, which stand in for others, and its counters.
+
+And where it has the flags of system calls.
+"""
 
 from typing import TYPE_CHECKING, Literal
 
+from kernel_delay.host.syscalls import X32_BIT, Syscall, syscall
 from kernel_delay.loader._records import ffi, lib
 
 if TYPE_CHECKING:
@@ -102,3 +106,17 @@ TAKEN_OVER: dict[str, Counter] = {
 def load_counter(control: "ControlPointer", name: Counter) -> int:
     """Return a counter of struct control as the programs have it now."""
     return lib.load_counter(ffi.addressof(control, name))
+
+
+def flagged_syscalls() -> frozenset[Syscall]:
+    """Return what has a place for flags, but for what shares one."""
+    return frozenset(
+        syscall(number, compat=bool(table))
+        for table in range(lib.SYSCALL_TABLES)
+        for number in range(lib.FLAGGED_SYSCALLS)
+    )
+
+
+def flags_place(call: Syscall) -> tuple[int, int]:
+    """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
+    return int(call.compat), call.number & ~X32_BIT

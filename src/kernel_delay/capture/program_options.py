@@ -37,6 +37,8 @@ from kernel_delay.capture.program_names import (
     SOFT_IRQ_PROGRAMS,
     VECTOR_ENTRY,
     WALK_MAPS,
+    flagged_syscalls,
+    flags_place,
     preemptible,
 )
 from kernel_delay.capture.syscall_events.user_stacks import default_pages
@@ -59,7 +61,7 @@ from kernel_delay.host.kernel_names import (
     RING_ENTRY,
     SET_POLLS,
 )
-from kernel_delay.host.syscalls import X32_BIT, Syscall, native, syscall, syscalls
+from kernel_delay.host.syscalls import Syscall, native, syscalls
 from kernel_delay.host.system_state import cpu_numbers
 from kernel_delay.host.target import has_virtual_machines, thread_count
 from kernel_delay.loader._records import ffi, lib
@@ -83,20 +85,6 @@ STACK_MODES = {
     "fp": lib.STACK_FRAME_POINTERS,
     "none": lib.STACK_NONE,
 }
-
-
-def _flagged_syscalls() -> frozenset[Syscall]:
-    """Return what has a place for flags, but for what shares one."""
-    return frozenset(
-        syscall(number, compat=bool(table))
-        for table in range(lib.SYSCALL_TABLES)
-        for number in range(lib.FLAGGED_SYSCALLS)
-    )
-
-
-def _flags_place(call: Syscall) -> tuple[int, int]:
-    """Return which of the tables of flags, and which place in it, is the call's: see bpf/."""
-    return int(call.compat), call.number & ~X32_BIT
 
 
 def _kernel_features() -> KernelFeatures:
@@ -197,7 +185,7 @@ class ProgramOptions:
 
     def _set_flag(self, flag: int, calls: Iterable[Syscall]) -> None:
         flags = self.struct().syscall_flags
-        for table, number in map(_flags_place, calls):
+        for table, number in map(flags_place, calls):
             if number < lib.FLAGGED_SYSCALLS:
                 flags[table][number] |= flag
 
@@ -216,15 +204,20 @@ class ProgramOptions:
             self.unseen["futex_owners"] = UnavailableError(
                 "the kernel has no helper bpf_copy_from_user_task()"
             )
-        if self._accounting and not self._kernel.knows_earlier_calls:
-            self.unseen["earlier_calls"] = UnavailableError(
-                "the kernel has no helper bpf_task_pt_regs()"
-            )
+        if self._accounting:
+            self._need_registers("earlier_calls", "files_of_sleeps")
         # What is still to be executed, or forked, may get some.
         to_come = self._plan.start is EXEC or bool(self.struct().children)
         options.guests = self._accounting and (to_come or any(map(has_virtual_machines, pids)))
         self._set_apart(GUEST_PROGRAMS, bool(options.guests))
         self._set_apart((VECTOR_ENTRY,), self._accounting)
+
+    def _need_registers(self, *parts: Unseen) -> None:
+        """Note that these are not seen if no program reads other threads' registers."""
+        if not self._kernel.knows_earlier_calls:
+            self.unseen |= dict.fromkeys(
+                parts, UnavailableError("the kernel has no helper bpf_task_pt_regs()")
+            )
 
     def _set_faults(self) -> None:
         self._set_apart(FAULT_PROGRAMS + PREEMPTIBLE_FAULT_PROGRAMS, are_loaded=False)
@@ -237,6 +230,8 @@ class ProgramOptions:
             self.unseen["page_faults"] = refusal(error)
 
     def _set_waker_stacks(self, *, are_taken: bool) -> None:
+        if are_taken:
+            self._need_registers("stacks_of_wakers")
         self.struct().waker_stacks = are_taken
         self._object.map("waker_stacks").max_entries = lib.WAKER_STACKS if are_taken else 1
 
@@ -317,9 +312,12 @@ class ProgramOptions:
     def _set_rounds(self, plan: RoundPlan | None, events: EventPlan | None) -> None:
         self._object.program("dump_rounds").autoload = plan is not None
         samples = events is not None or self.polls_only
-        self._object.program("on_profile").autoload = plan is not None and samples
+        has_registers = self._kernel.knows_earlier_calls
+        self._object.program("on_profile").autoload = has_registers and bool(plan and samples)
         if plan is None:
             return
+        if samples or not plan.calls:
+            self._need_registers("samples")
         options = self.struct()
         by_trigger = self._plan.start is not None
         options.rounds = lib.ROUNDS_BY_TRIGGER if by_trigger else lib.ROUNDS_BY_POLL
@@ -363,7 +361,7 @@ class ProgramOptions:
         options.walks_stacks = self.walks_stacks
         options.event_ns = plan.shortest_ns
         options.other_events = plan.syscalls is None
-        asked = _flagged_syscalls() if plan.syscalls is None else plan.syscalls
+        asked = flagged_syscalls() if plan.syscalls is None else plan.syscalls
         self._set_flag(lib.SYSCALL_HAS_EVENTS, asked - plan.skipped)
         options.stack_mode = STACK_MODES[plan.stack_mode]
         options.stack_bytes = plan.stack_bytes if plan.stack_mode in COPYING else 0

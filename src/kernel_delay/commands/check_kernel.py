@@ -1,9 +1,12 @@
 """What the kernel offers: asked of the kernel itself, by trying."""
 
+import operator
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kernel_delay.analysis.missed import COSTS
 from kernel_delay.capture.plan import Plan, WindowPlan
@@ -14,7 +17,7 @@ from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.loader.base import BpfError
-from kernel_delay.loader.features import has_map_type
+from kernel_delay.loader.features import KernelFeatures, has_map_type, read_kernel_features
 from kernel_delay.loader.objects import open_object
 from kernel_delay.model import Unseen
 from kernel_delay.probes.kernel import find_tracepoint
@@ -22,15 +25,72 @@ from kernel_delay.probes.kernel import find_tracepoint
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 
 NOTHING = "nothing can be measured"
+
+# bpf_task_pt_regs(): commit dd6e10fbd9fb.
+REGISTERS = "use a kernel of 5.15 or later"
+
 OPTIONAL_PARTS: Mapping[Unseen, str] = MappingProxyType(
     {
         # Programs at kernel functions: on arm64 since commit efc9909fdce0 (6.4).
         "page_faults": "use a kernel with CONFIG_FUNCTION_TRACER=y, on arm64 from 6.4 on",
         # Task iterators that sleep, and bpf_copy_from_user_task(): commit 376040e47334.
         "futex_owners": "use a kernel of 5.18 or later",
-        # bpf_task_pt_regs(): commit dd6e10fbd9fb.
-        "earlier_calls": "use a kernel of 5.15 or later",
+        "earlier_calls": REGISTERS,
+        "files_of_sleeps": REGISTERS,
     }
+)
+"""What each capture asks for, and how to get it where the kernel refuses it."""
+
+
+class Feature(NamedTuple):
+    """What some captures ask for, and other commands.
+
+    Attributes:
+        name: What `check` calls it.
+        has: Whether a kernel with these features has it.
+        lacks: What the kernel has not, if not.
+        cost: What the user can't do then.
+        remedy: How to get it.
+    """
+
+    name: str
+    has: Callable[[KernelFeatures], bool]
+    lacks: str
+    cost: str
+    remedy: str
+
+
+_has_registers = operator.attrgetter("knows_earlier_calls")
+
+FEATURES = (
+    Feature(
+        "stacks of wakers",
+        _has_registers,
+        "bpf_task_pt_regs()",
+        f"with `--wakers stacks` {COSTS['stacks_of_wakers']}",
+        REGISTERS,
+    ),
+    Feature(
+        "samples",
+        _has_registers,
+        "bpf_task_pt_regs()",
+        f"in records of `watch`, {COSTS['samples']}",
+        REGISTERS,
+    ),
+    Feature(
+        "user stacks",
+        _has_registers,
+        "bpf_task_pt_regs()",
+        "`where` shows the functions of the kernel and of Python alone",
+        REGISTERS,
+    ),
+    Feature(
+        "long waits",
+        operator.attrgetter("loops"),
+        "bpf_loop()",
+        "who had the CPU is known of the newest 64 switches in a wait for it, not of 512",
+        "use a kernel of 5.17 or later",
+    ),
 )
 
 
@@ -149,6 +209,22 @@ def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterato
             yield CheckFinding(name, "no", error.what, cost=COSTS[part], remedy=own)
         else:
             yield CheckFinding(name, "yes")
+    yield from _features(are_known=unseen is not None)
+
+
+def _features(are_known: bool) -> Iterator[CheckFinding]:
+    features = None
+    if are_known:
+        with suppress(BpfError):
+            features = read_kernel_features()
+    for each in FEATURES:
+        if features is None:
+            yield CheckFinding(each.name, "unknown", "it takes the programs to try it")
+        elif each.has(features):
+            yield CheckFinding(each.name, "yes")
+        else:
+            detail = f"the kernel has no helper {each.lacks}"
+            yield CheckFinding(each.name, "no", detail, cost=each.cost, remedy=each.remedy)
 
 
 def _tracepoints() -> CheckFinding:

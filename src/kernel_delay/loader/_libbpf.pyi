@@ -47,6 +47,7 @@ class KernelFeatures(Struct[KernelFeaturesPointer]):
     preempts_tracepoints: bool
     calls_unpreempted: bool
     knows_earlier_calls: bool
+    loops: bool
     contexts_distance: int
     faults_errno: int
 class KernelFeaturesPointer(KernelFeatures, Pointer[KernelFeatures]): ...

@@ -296,6 +296,7 @@ struct kernel_features {
 	bool preempts_tracepoints;
 	bool calls_unpreempted;
 	bool knows_earlier_calls;
+	bool loops;
 	int64_t contexts_distance;
 	int faults_errno;
 };
@@ -317,6 +318,7 @@ static int read_kernel_features(struct kernel_features *features)
 	features->preempts_tracepoints = has_member(&types, SRCU_STRUCT, "srcu_reader_flavor");
 	features->calls_unpreempted = has_member(&types, BPF_SUBPROG_INFO, "might_sleep");
 	features->knows_earlier_calls = has_value(&types, BPF_FUNC_ID, "BPF_FUNC_task_pt_regs");
+	features->loops = has_value(&types, BPF_FUNC_ID, "BPF_FUNC_loop");
 	features->contexts_distance = contexts_distance(&types);
 	close_types(&types);
 	return 0;

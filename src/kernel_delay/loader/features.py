@@ -36,6 +36,8 @@ class KernelFeatures(Struct, frozen=True):
             are verified by themselves: bpf_subprog_info.might_sleep (6.15, commit e2d8f560d176).
         knows_earlier_calls: a program can read which system call another thread is in: the helper
             bpf_task_pt_regs() (5.15, commit dd6e10fbd9fb).
+        loops: a program can do so many steps as it finds out: the helper bpf_loop() (5.17, commit
+            e6f2dd0f8067).
         contexts_distance: how many bytes the count of a CPU's contexts is behind its run queue; 0
             if that is not known.
         faults_errno: why it does not take the program that `sees_faults` is about, 0 if it does.
@@ -46,6 +48,7 @@ class KernelFeatures(Struct, frozen=True):
     preempts_tracepoints: bool
     calls_unpreempted: bool
     knows_earlier_calls: bool
+    loops: bool
     contexts_distance: int
     faults_errno: int = 0
 
@@ -66,6 +69,7 @@ def read_kernel_features() -> KernelFeatures:
         preempts_tracepoints=bool(found.preempts_tracepoints),
         calls_unpreempted=bool(found.calls_unpreempted),
         knows_earlier_calls=bool(found.knows_earlier_calls),
+        loops=bool(found.loops),
         contexts_distance=int(found.contexts_distance),
         faults_errno=int(found.faults_errno),
     )

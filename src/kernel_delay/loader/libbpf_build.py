@@ -50,6 +50,7 @@ struct kernel_features {
     bool preempts_tracepoints;
     bool calls_unpreempted;
     bool knows_earlier_calls;
+    bool loops;
     int64_t contexts_distance;
     int faults_errno;
 };

@@ -118,7 +118,15 @@ class Finding(Struct, frozen=True):
     without_most_ns: int | None = None
 
 
-Unseen = Literal["page_faults", "futex_owners", "earlier_calls", "samples", "calls"]
+Unseen = Literal[
+    "page_faults",
+    "futex_owners",
+    "earlier_calls",
+    "files_of_sleeps",
+    "stacks_of_wakers",
+    "samples",
+    "calls",
+]
 """What some kernels let no program see: page faults of programs (it takes `fentry`), who has a
 futex that others waited for already when the capture began (Linux 5.18), in which call a thread
 was then (5.15), and what a slow thread runs (where perf events take more rights). And calls that
@@ -173,9 +181,10 @@ class Sample(Struct, frozen=True):
             its own.
         unseen: What this kernel does not show to any program. "page_faults": their time is in
             `user_ns`. "futex_owners": owners of locks whose wait began before the capture.
-            "earlier_calls": calls that began before the capture. "samples": what slow threads ran.
-            "calls": how many calls there were but polls, and page faults, as a watch without
-            `--calls` hooks polls alone; the time on a CPU in calls is by samples.
+            "earlier_calls": calls that began before the capture. "files_of_sleeps": the files that
+            threads slept on. "stacks_of_wakers": what `--wakers stacks` asks for. "samples": what
+            slow threads ran. "calls": how many calls there were but polls, and page faults, as a
+            watch without `--calls` hooks polls alone; the time on a CPU in calls is by samples.
         packet_losses: Packets and messages that were lost. None: not read.
         coverage: What Open vSwitch or OVN counted itself. None: `--coverage` was not given, or
             another record had been made within the second before.
