@@ -50,6 +50,7 @@ class Suite:
 
     def unpack(self, directory: Path, *packages: str) -> None:
         """Download packages, checked against the signed lists, and unpack their files."""
+        self._refresh_lists()
         downloads = directory / ".downloads"
         downloads.mkdir(parents=True, exist_ok=True)
         self._apt("apt-get", "download", *packages, cwd=downloads)
