@@ -13,8 +13,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define SMALL 4096
 #define HUGE (2 << 20)
+
+static size_t small;
 
 static struct {
 	int fd;
@@ -27,7 +28,7 @@ static void *serve(void *unused)
 
 	while (read(server.fd, &message, sizeof(message)) == sizeof(message)) {
 		struct uffdio_zeropage page = {
-			.range = {message.arg.pagefault.address & ~(SMALL - 1ULL), SMALL},
+			.range = {message.arg.pagefault.address & ~(small - 1ULL), small},
 		};
 
 		sleep_ns(server.length_ns);
@@ -74,11 +75,14 @@ static long faults(void)
 int main(int argc, char **argv)
 {
 	bool huge = !strcmp(argv[2], "huge"), served = !strcmp(argv[2], "served");
-	size_t count = atoi(argv[3]), page = huge ? HUGE : SMALL;
-	char *memory = map(count * page, huge);
+	size_t count = atoi(argv[3]), page;
+	char *memory;
 	int64_t took_ns;
 	long before;
 
+	small = sysconf(_SC_PAGESIZE);
+	page = huge ? HUGE : small;
+	memory = map(count * page, huge);
 	run_on(atoi(argv[1]));
 	server.length_ns = atoll(argv[4]);
 	if (served)
