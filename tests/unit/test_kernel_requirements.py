@@ -19,6 +19,11 @@ REWRITE = (
 
 Rows = dict[Requirement, Row]
 
+# Of any kernel, even if a vmlinux.h is all that there is.
+TYPES_SHOW = frozenset(
+    ("attach type", "enumerator", "field", "helper", "iterator", "map type", "program type")
+)
+
 
 @pytest.fixture(scope="module", params=["x86_64", pytest.param("aarch64", marks=pytest.mark.long)])
 def built_for(request: pytest.FixtureRequest) -> str:
@@ -122,9 +127,22 @@ def test_the_oldest_kernel_has_what_has_no_version(rows: Rows) -> None:
 def test_each_kernel_that_is_listed_was_looked_at(rows: Rows) -> None:
     found = facts.read_found()
     assert list(found) == [kernel.name for kernel in facts.read_kernels()]
-    for name, column in found.items():
-        assert column.keys() <= rows.keys(), "a row of found.csv is of no row of the table"
-        assert any(column.values()), name
+    for column in found.values():
+        missing = in_words(rows.keys() - column.keys())
+        assert not missing, "found.csv has no row for it: `python -m tests.requirements.facts`"
+        assert not in_words(column.keys() - rows.keys()), "a row of found.csv is of no requirement"
+
+
+def test_each_kernel_shows_what_types_show(rows: Rows) -> None:
+    found = facts.read_found()
+    unknown = {
+        f"{kernel.name}: {name}"
+        for kernel in facts.read_kernels()
+        for name, row in rows.items()
+        if name.kind in TYPES_SHOW and not row.module and row.machine in ("", kernel.machine)
+        if found[kernel.name].get(name) is None
+    }
+    assert not unknown, "`python -m tests.requirements.facts` looks for it"
 
 
 def test_the_page_is_of_the_tables(project: Path) -> None:
