@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -88,7 +89,7 @@ def has(types: Types, requirement: Requirement, leaves: Iterable[str] = ()) -> b
     if kind == "iterator":
         return f"bpf_iter__{name}" in types.named
     if kind in ("function", "kfunc") and "FUNC" in types.kinds:
-        return any(each.kind == "FUNC" for each in types.named.get(name, ()))
+        return any(each.kind == "FUNC" and fnmatchcase(each.name, name) for each in types)
     return None
 
 

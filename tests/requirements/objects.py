@@ -10,6 +10,8 @@ from typing import NamedTuple
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from kernel_delay.capture import program_names
+from kernel_delay.host.kernel_names import IRQ_TRACEPOINTS, POLL_FUNCTIONS
 from tests.requirements.btf import Types
 from tests.requirements.relocations import ENUM_BASED, EXISTENCE, read_relocations
 
@@ -49,6 +51,20 @@ class Use(NamedTuple):
 
 Uses = Mapping[Requirement, set[Use]]
 
+# What user space attaches programs to by name, beside what their sections say.
+_ATTACHED = {
+    program_names.VECTOR_ENTRY: {
+        Requirement("tracepoint", f"{name}_entry") for name in IRQ_TRACEPOINTS
+    },
+    program_names.VECTOR_EXIT: {
+        Requirement("tracepoint", f"{name}_exit") for name in IRQ_TRACEPOINTS
+    },
+    # A call has a function in each ABI.
+    program_names.POLL_FUNCTION: {
+        Requirement("function", f"__*_sys_{name.partition('_sys_')[2]}") for name in POLL_FUNCTIONS
+    },
+}
+
 
 def installed_objects() -> Iterator[Path]:
     """Go through the objects that are installed with the package."""
@@ -75,6 +91,7 @@ def read_requirements(path: Path) -> Uses:
         elf = ELFFile(file)
         for requirement, use in (
             *_of_sections(elf),
+            *_of_user_space(elf),
             *_of_instructions(elf),
             *_of_externs(elf, types),
             *_of_maps(types),
@@ -123,6 +140,23 @@ _HOOKS = {
 }
 
 
+def _of_user_space(elf: ELFFile) -> Iterator[tuple[Requirement, Use]]:
+    for symbol in _symbols(elf).iter_symbols():
+        if symbol["st_info"]["type"] != "STT_FUNC":
+            continue
+        section = elf.get_section(symbol["st_shndx"]).name.removeprefix("?")
+        if section in ("raw_tp", "kprobe.multi") and symbol.name not in _ATTACHED:
+            raise ValueError(f"what {symbol.name} is attached to is not known")
+        for requirement in _ATTACHED.get(symbol.name, ()):
+            yield requirement, Use()
+
+
+def _symbols(elf: ELFFile) -> SymbolTableSection:
+    symbols = elf.get_section_by_name(".symtab")
+    assert isinstance(symbols, SymbolTableSection)
+    return symbols
+
+
 def _of_instructions(elf: ELFFile) -> Iterator[tuple[Requirement, Use]]:
     helpers = {int(number): name for name, number in _HELPER.findall(HELPERS.read_text())}
     for section in elf.iter_sections("SHT_PROGBITS"):
@@ -154,9 +188,8 @@ def _atomic(immediate: int) -> str:
 
 
 def _of_externs(elf: ELFFile, types: Types) -> Iterator[tuple[Requirement, Use]]:
-    symbols = elf.get_section_by_name(".symtab")
-    assert isinstance(symbols, SymbolTableSection)
-    weak = {each.name for each in symbols.iter_symbols() if each["st_info"]["bind"] == "STB_WEAK"}
+    symbols = _symbols(elf).iter_symbols()
+    weak = {each.name for each in symbols if each["st_info"]["bind"] == "STB_WEAK"}
     for section in types:
         if section.kind != "DATASEC" or section.name not in (".ksyms", ".kconfig"):
             continue

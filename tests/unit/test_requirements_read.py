@@ -131,6 +131,24 @@ def test_all_that_a_source_needs_is_read(tmp_path: Path) -> None:
     assert {name: uses for name, uses in read.items() if name not in or_} == NEEDED
 
 
+def test_what_user_space_attaches_to_is_read() -> None:
+    needed(BPFTOOL)
+    names = read_all(installed_objects()).keys()
+    assert {
+        Requirement("tracepoint", "local_timer_entry"),
+        Requirement("tracepoint", "local_timer_exit"),
+        Requirement("function", "__*_sys_epoll_wait"),
+    } <= names
+
+
+def test_a_program_without_a_known_hook_is_an_error(tmp_path: Path) -> None:
+    needed(BPFTOOL)
+    source = SOURCE.replace("?tp_btf/sched_switch", "?raw_tp")
+    path = compiled(source, tmp_path / "sample.bpf.o")
+    with pytest.raises(ValueError, match="what on_switch is attached to"):
+        read_requirements(path)
+
+
 def test_libbpf_finds_each_field_that_we_find(running: Path, tmp_path: Path) -> None:
     kernel = Types.read(running)
     for path in installed_objects():
