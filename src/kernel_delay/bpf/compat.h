@@ -18,6 +18,11 @@ struct mm_struct___bitmap {
 	} flags;
 };
 
+/* 6.12, commit f0e1a0643a59. */
+struct sched_ext_entity {
+	__u32 flags; /* not 0 once a scheduler of sched_ext has been loaded */
+};
+
 /* What not each kernel has of it. Each flavor of a type has libbpf go through all of the kernel's.
  */
 struct task_struct___compat {
@@ -26,12 +31,20 @@ struct task_struct___compat {
 	 */
 	bool throttled;
 	unsigned int frozen : 1; /* CONFIG_CGROUPS; 5.2, commit 76f969e8948d */
+	struct sched_ext_entity scx; /* CONFIG_SCHED_CLASS_EXT; see above */
+	/* CONFIG_DETECT_HUNG_TASK_BLOCKER; 6.16, commit e711faaafbe5: the lock that it waits for */
+	unsigned long blocker;
 	unsigned int cpu; /* until 5.16, commit bcf9033e5449, it was not in thread_info on x86 */
 };
 
 /* 6.4, commit 54e6842d0775. */
 struct kernel_clone_args {
 	unsigned int user_worker : 1;
+};
+
+/* CONFIG_DETECT_HUNG_TASK_BLOCKER; 6.16, commit 194a9b9e843b. */
+struct semaphore {
+	unsigned long last_holder;
 };
 
 #pragma clang attribute pop
@@ -121,6 +134,25 @@ static __always_inline __u32 task_cpu(struct task_struct *task)
 	if (bpf_core_field_exists(task->thread_info.cpu))
 		return task->thread_info.cpu;
 	return BPF_CORE_READ((struct task_struct___compat *)task, cpu);
+}
+
+/* Can a scheduler of sched_ext have given @task its CPU? */
+static __always_inline bool may_be_of_sched_ext(struct task_struct *task)
+{
+	struct task_struct___compat *newer = (void *)task;
+
+	return bpf_core_field_exists(newer->scx.flags) && newer->scx.flags;
+}
+
+/* Does the kernel note the lock that a task waits for? */
+static __always_inline bool has_blocker(void)
+{
+	return bpf_core_field_exists(((struct task_struct___compat *)0)->blocker);
+}
+
+static __always_inline unsigned long task_blocker(struct task_struct *task)
+{
+	return ((struct task_struct___compat *)task)->blocker;
 }
 
 /* Reads a process's flags; false if there are none. */

@@ -145,11 +145,6 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* CONFIG_SCHED_CLASS_EXT, 6.12; not 0 once a scheduler of sched_ext has been loaded */
-struct sched_ext_entity {
-	__u32 flags;
-};
-
 /* CONFIG_SCHED_INFO */
 struct sched_info {
 	unsigned long pcount;
@@ -182,7 +177,6 @@ struct task_struct {
 	int prio;
 	int static_prio;
 	struct sched_entity se;
-	struct sched_ext_entity scx;
 	unsigned int rt_priority;
 	unsigned int policy;
 	int pid;

@@ -174,7 +174,7 @@ __noinline __u64 current_ran_ns(void)
 
 	if (task->prio < MAX_RT_PRIO)
 		return 0;
-	if (bpf_core_field_exists(task->scx.flags) && task->scx.flags)
+	if (may_be_of_sched_ext(task))
 		return 0;
 	return task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
 }

@@ -33,16 +33,6 @@ struct rw_semaphore___owner {
 	} owner;
 };
 
-/* CONFIG_DETECT_HUNG_TASK_BLOCKER; 6.16. */
-struct semaphore___holder {
-	unsigned long last_holder;
-};
-
-/* As above: the lock that a task waits for. */
-struct task_struct___blocker {
-	unsigned long blocker;
-};
-
 /* Not with PREEMPT_RT. */
 struct rw_semaphore___count {
 	struct {
@@ -69,10 +59,9 @@ struct standing_thread standing SEC(".data.standing");
 /* The owner of the lock that @task waits for in the kernel, and that; NULL if it is not known. */
 static __always_inline struct task_struct *kernel_lock_owner(struct task_struct *task, __u32 *kind)
 {
-	unsigned long blocker, owner;
+	unsigned long blocker = task_blocker(task), owner;
 	void *lock;
 
-	blocker = ((struct task_struct___blocker *)task)->blocker;
 	lock = (void *)(blocker & ~(unsigned long)BLOCKER_TYPE_MASK);
 	if (!lock)
 		return NULL;
@@ -84,7 +73,7 @@ static __always_inline struct task_struct *kernel_lock_owner(struct task_struct 
 		break;
 	case BLOCKER_TYPE_SEM:
 		*kind = KERNEL_LOCK_SEMAPHORE;
-		owner = BPF_CORE_READ((struct semaphore___holder *)lock, last_holder);
+		owner = BPF_CORE_READ((struct semaphore *)lock, last_holder);
 		break;
 	default:
 		owner = BPF_CORE_READ((struct rw_semaphore___owner *)lock, owner.counter);
@@ -100,7 +89,7 @@ static __always_inline void note_kernel_lock(struct task_struct *task)
 	standing.lock_kind = KERNEL_LOCK_NONE;
 	standing.kernel_lock = 0;
 	standing.lock_holder = 0;
-	if (!bpf_core_field_exists(((struct task_struct___blocker *)0)->blocker))
+	if (!has_blocker())
 		return;
 	owner = kernel_lock_owner(task, &standing.lock_kind);
 	if (!owner)
