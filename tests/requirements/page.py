@@ -12,16 +12,20 @@ from tests.requirements.table import Row
 
 COMMIT = "https://git.kernel.org/torvalds/c/"
 
+# Where git's history begins, "Linux-2.6.12-rc2".
+BEGINNING = {"2.6.12": "1da177e4c3f4"}
+
 HEAD = f"""\
 # What the kernel must have
 
 kernel-delay needs Linux {table.OLDEST} or newer. These tables list all that its BPF programs need.
-A test reads the list from the compiled programs. It fails if a row is missing here, or if nothing
-needs a row. Do not edit this page: `tests/requirements/requirements.toml` has its rows.
+A test reads the list from the compiled programs and from the names that Python attaches them to. It
+fails if a row is missing here, or if nothing needs a row. Do not edit this page:
+`tests/requirements/requirements.toml` has its rows.
 
-- *since*: the first version of Linux that has it, and the commit. Without a version, {table.OLDEST}
-  has it, and nobody looked up the first. Linux 2.6.12 stands for all before, too: git's history
-  begins there. On arm64 some came later.
+- *since*: the first version of Linux that has it, and the commit if that is known. Linux 2.6.12
+  stands for all before, too: git's history begins there. On arm64 some came later. Without a
+  version, libbpf provides it.
 - *without it*: what is missing on a kernel that lacks it. **Mandatory** is only what {table.OLDEST}
   has.
 - Distributions add features to old kernels. The tool looks for features, not for versions.
@@ -72,7 +76,8 @@ def _requirements() -> Iterator[str]:
 
 
 def _versions(row: Row) -> str:
-    since = f"[{row.since}]({COMMIT}{row.commit})" if row.commit else row.since
+    commit = row.commit or BEGINNING.get(row.since)
+    since = f"[{row.since}]({COMMIT}{commit})" if commit else row.since
     until = f"up to {row.until}" if row.until else ""
     arm64 = f"arm64: {row.arm64}" if row.arm64 else ""
     return ", ".join(filter(None, (since, until, arm64)))

@@ -14,7 +14,7 @@ OLDEST = "5.14"
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a requirement.
 
-    since: the first version of Linux that has it; "" if nobody looked, but 5.14 has it.
+    since: the first version of Linux that has it; "" if libbpf provides it.
     until: the last version that has it, "" if the newest does.
     commit: the commit that brought it, "" if not looked up.
     arm64: the first version that has it on arm64, "" if `since` is that.

@@ -118,10 +118,16 @@ def test_kernels_lack_nothing_mandatory(rows: Rows) -> None:
     assert not lacking
 
 
-def test_the_oldest_kernel_has_what_has_no_version(rows: Rows) -> None:
-    oldest = facts.read_found()["5.14.2"]
-    unversioned = {name for name, row in rows.items() if not row.since and not row.without}
-    assert not in_words({name for name in unversioned if oldest.get(name) is False})
+def test_each_row_has_a_version(rows: Rows) -> None:
+    unversioned = {name for name, row in rows.items() if not row.since and name.kind != "kconfig"}
+    assert not in_words(unversioned), "since which version has Linux that?"
+
+
+@pytest.mark.parametrize(("kernel", "version"), [("5.14.2", "5.14"), ("5.15.85", "5.15")])
+def test_a_release_has_nothing_newer(rows: Rows, kernel: str, version: str) -> None:
+    newer = {name for name, row in rows.items() if row.since and table.is_newer(row.since, version)}
+    found = facts.read_found()[kernel]
+    assert not in_words({name for name in newer if found[name]})
 
 
 def test_each_kernel_that_is_listed_was_looked_at(rows: Rows) -> None:
