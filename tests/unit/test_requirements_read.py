@@ -1,12 +1,14 @@
 """What is read of an object is what its source needs, and kernels are read as libbpf reads them."""
 
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.needs import needed
-from tests.requirements.btf import BPFTOOL, Types
+from tests.requirements.btf import BPFTOOL, Types, without_flavor
 from tests.requirements.kernel import has, read_kernel
 from tests.requirements.objects import (
     Requirement,
@@ -18,6 +20,11 @@ from tests.requirements.objects import (
 )
 
 RUNNING = Path("/sys/kernel/btf/vmlinux")
+
+# The kernel has types of these names too, but they are read of the program, or ours alone.
+NOT_OF_THE_KERNEL = frozenset({("struct", "pollfd"), ("struct", "port"), ("struct", "round")})
+
+RELOCATED = "#pragma clang attribute push(__attribute__((preserve_access_index))"
 
 SOURCE = """
 #include <linux/bpf.h>
@@ -147,6 +154,30 @@ def test_a_program_without_a_known_hook_is_an_error(tmp_path: Path) -> None:
     path = compiled(source, tmp_path / "sample.bpf.o")
     with pytest.raises(ValueError, match="what on_switch is attached to"):
         read_requirements(path)
+
+
+def test_each_access_to_a_type_of_the_kernel_is_relocated(running: Path, project: Path) -> None:
+    kernel = {(each.kind.lower(), each.name) for each in Types.read(running)}
+    sources = project / "src" / "kernel_delay"
+    plain = {
+        (kind, without_flavor(name))
+        for suffix in ("*.h", "*.bpf.c")
+        for path in sources.rglob(suffix)
+        for kind, name in declared_without_relocation(path.read_text())
+    }
+    assert plain & kernel <= NOT_OF_THE_KERNEL, "no row of the table is read of a plain access"
+
+
+def declared_without_relocation(source: str) -> Iterator[tuple[str, str]]:
+    """Go through the structs and unions that no attribute has relocated."""
+    relocated = False
+    for line in source.splitlines():
+        if line.startswith(RELOCATED):
+            relocated = True
+        elif line.startswith("#pragma clang attribute pop"):
+            relocated = False
+        elif not relocated and (declared := re.match(r"(struct|union) (\w+) \{", line)):
+            yield declared[1], declared[2]
 
 
 def test_libbpf_finds_each_field_that_we_find(running: Path, tmp_path: Path) -> None:
