@@ -1,5 +1,6 @@
 """What keeps a capture from working: told from the mask, and met for real."""
 
+import errno
 import os
 import struct
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from kernel_delay.commands import check_kernel
-from kernel_delay.errors import UnavailableError
+from kernel_delay.errors import PermissionDeniedError, UnavailableError
 from kernel_delay.host import preflight
+from kernel_delay.loader import objects
+from kernel_delay.loader.base import BpfError
 
 ALL = (1 << 41) - 1
 SYS_ADMIN, PERFMON, BPF = 1 << 21, 1 << 38, 1 << 39
@@ -140,6 +143,28 @@ def test_refusal_under_seccomp_says_how_to_start_the_container() -> None:
     assert "--privileged --pid=host" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("number", "filtered", "takes", "forbidden"),
+    [
+        (errno.EPERM, False, True, True),
+        (errno.EACCES, False, True, True),
+        (errno.EINVAL, False, False, False),
+        (errno.EINVAL, True, True, False),
+        (errno.EINVAL, True, False, True),
+        (errno.ENOSYS, True, False, True),
+    ],
+)
+def test_a_filter_may_answer_with_any_error(
+    monkeypatch: pytest.MonkeyPatch, number: int, *, filtered: bool, takes: bool, forbidden: bool
+) -> None:
+    reason = preflight.Reason("a filter is set", "lift it")
+    monkeypatch.setattr(objects, "is_filtered", lambda: filtered)
+    monkeypatch.setattr(objects, "why_refused", lambda: reason)
+    error = BpfError(number, os.strerror(number), "loading capture.bpf.o")
+    assert objects.why_forbidden(error, lambda: takes) == (reason if forbidden else None)
+    assert isinstance(objects.refusal(error, lambda: takes), PermissionDeniedError) == forbidden
+
+
 def test_refusal_names_lockdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lockdown = tmp_path / "lockdown"
     monkeypatch.setattr(preflight, "LOCKDOWN", lockdown)
@@ -238,8 +263,6 @@ def test_the_check_says_the_same_and_loads_no_program(
     old.write_bytes(types_with(["BPF_MAP_TYPE_RINGBUF", "BPF_FUNC_get_current_task_btf"]))
     monkeypatch.setattr(preflight, "BTF", old)
     monkeypatch.setattr(check_kernel, "Programs", None)
-    (found,) = (
-        each for each in check_kernel.kernel_findings(has_rights=True) if each.name == "programs"
-    )
+    (found,) = (each for each in check_kernel.kernel_findings(has_rights=True) if each.name == "programs")
     assert (found.state, found.remedy) == ("no", preflight.NEWER)
     assert found.detail == "this kernel's BPF has no task storage for tracing programs"

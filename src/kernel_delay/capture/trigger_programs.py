@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from kernel_delay.capture.plan import TriggerPoints, WindowPlan
-from kernel_delay.errors import KernelDelayError, UnavailableError
+from kernel_delay.errors import KernelDelayError, PermissionDeniedError, UnavailableError
 from kernel_delay.host.target import living_thread
 from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import takes_perf_events
+from kernel_delay.loader.objects import why_forbidden
 from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.probes import AttachPoint, KernelProbe, Tracepoint, UserProbe
 from kernel_delay.probes.in_use import in_use
@@ -64,7 +66,7 @@ def attach_triggers(
 ) -> Iterator[Link]:
     """Attach the plan's triggers, those in user code for process `pid` only.
 
-    Raises UnavailableError when the kernel refuses a place.
+    Raises PermissionDeniedError or UnavailableError when the kernel refuses a place.
     """
     for boundary, trigger in _boundaries(plan):
         for point in trigger.points:
@@ -115,7 +117,7 @@ def _refused(
         reason = in_use(error, program, pid, trigger.text, [point])
         if reason is not None:
             return reason
-    return UnavailableError(
-        f"the kernel can't put a probe at {trigger.text} ({error.strerror})",
-        "choose another place ('kernel-delay probes' lists them)",
-    )
+    what = f"the kernel can't put a probe at {trigger.text} ({error.strerror})"
+    if forbidden := why_forbidden(error, takes_perf_events):
+        return PermissionDeniedError(f"{what}: {forbidden.why}", forbidden.remedy)
+    return UnavailableError(what, "choose another place ('kernel-delay probes' lists them)")

@@ -212,7 +212,7 @@ def why_refused() -> Reason:
             "it is locked down for confidentiality",
             "boot with lockdown=integrity, or without Secure Boot",
         )
-    if _is_filtered():
+    if is_filtered():
         return Reason(
             "a seccomp filter is set, as in a container", f"start it with {CONTAINER_OPTIONS}"
         )
@@ -243,7 +243,7 @@ def note_own_filter() -> None:
     _own_filters += 1
 
 
-def _is_filtered() -> bool:
+def is_filtered() -> bool:
     """Whether a seccomp filter is set that is not this tool's own."""
     if process_status("Seccomp") != SECCOMP_MODE_FILTER:
         return False

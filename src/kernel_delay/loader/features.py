@@ -1,5 +1,6 @@
 """What the running kernel has of BPF, found by trying; and what a perf event has attached."""
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from types import MappingProxyType
@@ -8,7 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kernel_delay.loader._libbpf import ffi, lib
-from kernel_delay.loader.base import bpf_error, strings
+from kernel_delay.loader.base import BpfError, bpf_error, strings
 
 MapType = Literal["ARRAY", "RINGBUF", "TASK_STORAGE"]
 
@@ -94,6 +95,30 @@ def has_map_type(name: MapType) -> bool:
     if result < 0:
         raise bpf_error(f"map type {name}", -result)
     return bool(result)
+
+
+def takes_bpf() -> bool:
+    """Whether this user can make maps, one of them with types, and load the simplest program."""
+    simplest = lib.BPF_PROG_TYPE_SOCKET_FILTER
+    try:
+        has_maps = has_map_type("ARRAY") and has_map_type("TASK_STORAGE")
+    except BpfError:
+        return False
+    return has_maps and lib.libbpf_probe_bpf_prog_type(simplest, ffi.NULL) > 0
+
+
+def perf_event_error() -> BpfError | None:
+    """Why perf_event_open(2) opens not even this thread's clock; None: it does."""
+    fd = lib.open_task_clock(0, 1)
+    if fd < 0:
+        return bpf_error("opening a perf event")
+    os.close(fd)
+    return None
+
+
+def takes_perf_events() -> bool:
+    """Whether this user can open a perf event, as each trigger at a tracepoint or probe takes."""
+    return perf_event_error() is None
 
 
 PATH_BYTES = 4096

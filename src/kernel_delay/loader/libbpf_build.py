@@ -43,6 +43,7 @@ struct bpf_kprobe_opts {
 };
 
 enum bpf_map_type { BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_RINGBUF, BPF_MAP_TYPE_TASK_STORAGE, ... };
+enum bpf_prog_type { BPF_PROG_TYPE_SOCKET_FILTER, ... };
 
 struct kernel_features {
     bool sees_faults;
@@ -62,6 +63,7 @@ int read_kernel_features(struct kernel_features *features);
 int find_functions(const char *names, size_t count, uint8_t *found);
 
 int libbpf_probe_bpf_map_type(enum bpf_map_type type, const void *options);
+int libbpf_probe_bpf_prog_type(enum bpf_prog_type type, const void *options);
 
 struct bpf_object *open_object(const char *path, int types_fd);
 void bpf_object__close(struct bpf_object *object);

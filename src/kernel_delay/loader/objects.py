@@ -18,9 +18,10 @@ from kernel_delay.errors import (
     soft_limit,
 )
 from kernel_delay.formatting import printable
-from kernel_delay.host.preflight import BTF, why_refused
+from kernel_delay.host.preflight import BTF, Reason, is_filtered, why_refused
 from kernel_delay.loader import _records
 from kernel_delay.loader.base import BpfError, take_log
+from kernel_delay.loader.features import takes_bpf
 from kernel_delay.loader.programs import BpfObject
 
 # What libbpf (1.1 to 1.5) says of a program that is refused: src/libbpf.c:bpf_object_load_prog()
@@ -48,8 +49,8 @@ NO_TYPES = ("failed to find valid kernel BTF", "Error loading vmlinux BTF")
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
-def refusal(error: BpfError) -> KernelDelayError:
-    """Return the exception for an error of libbpf's or the kernel's."""
+def refusal(error: BpfError, takes: Callable[[], bool] = takes_bpf) -> KernelDelayError:
+    """Return the exception for an error of libbpf's or the kernel's; `takes` as below."""
     log = take_log()
     if shortage := _shortage(error, log):
         return shortage
@@ -64,8 +65,7 @@ def refusal(error: BpfError) -> KernelDelayError:
             " kernel modules needs it: run as root",
             "add that capability",
         )
-    if error.errno in (errno.EPERM, errno.EACCES):
-        reason = why_refused()
+    if reason := why_forbidden(error, takes):
         return PermissionDeniedError(
             f"the kernel refuses eBPF ({asked}): {reason.why}", reason.remedy
         )
@@ -80,6 +80,16 @@ def refusal(error: BpfError) -> KernelDelayError:
     return UnavailableError(
         f"this kernel refuses it ({asked}{': ' + said if said else ''})", _another_kernel()
     )
+
+
+def why_forbidden(error: BpfError, takes: Callable[[], bool]) -> Reason | None:
+    """Why a system call is forbidden to this user; None: its error has another cause.
+
+    A seccomp filter may answer with any error. Then the call fails whatever it asks for, and
+    `takes` is False: takes_bpf() of bpf(2), takes_perf_events() of perf_event_open(2).
+    """
+    is_denied = error.errno in (errno.EPERM, errno.EACCES)
+    return why_refused() if is_denied or (is_filtered() and not takes()) else None
 
 
 def not_opened(error: BpfError) -> KernelDelayError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from kernel_delay.host.target import living_thread
 from kernel_delay.loader._records import lib as shared
 from kernel_delay.loader.base import BpfError
+from kernel_delay.loader.features import takes_perf_events
 from kernel_delay.loader.maps import Records
 from kernel_delay.loader.namespace import find_process
 from kernel_delay.loader.objects import load_object, open_object, refusal
@@ -106,7 +107,7 @@ class OvsPrograms:
         except BpfError as error:
             attached = self.object.program(program)
             reason = in_use(error, attached, self._pid, name, [place])
-            raise reason or refusal(error) from error
+            raise reason or refusal(error, takes_perf_events) from error
 
     def attach_usdt(self, program: str, probe: UsdtTrigger, path: str) -> None:
         """Attach a program to all places of a USDT probe in a file, until close().
@@ -124,7 +125,7 @@ class OvsPrograms:
             places = find_probe(probe, process_objects(self._pid))
             attached = self.object.program(program)
             reason = in_use(error, attached, self._pid, str(probe), places)
-            raise reason or refusal(error) from error
+            raise reason or refusal(error, takes_perf_events) from error
 
     def records(self) -> Iterator[bytes]:
         """Take away and yield the events that are there, each as its struct's bytes."""
