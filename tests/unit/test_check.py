@@ -8,6 +8,7 @@ from kernel_delay.commands import check_kernel, check_report
 from kernel_delay.commands.check_findings import CheckFinding, Inspection, can_capture
 from kernel_delay.commands.check_machine import MachineFacts, machine_findings
 from kernel_delay.errors import PermissionDeniedError, UnavailableError
+from kernel_delay.host.preflight import Reason
 from kernel_delay.host.target import ProcessTarget
 from kernel_delay.reporters.layout import Layout
 from tests.unit.options_on_kernels import NEWER
@@ -22,6 +23,7 @@ FREE = MachineFacts(
     monotonic_offset_ns=0,
     cgroups=True,
     perf_event_paranoid=2,
+    perf_events_refused=None,
 )
 ALL = int(FREE.cap_eff, 16)
 
@@ -80,6 +82,50 @@ def test_paranoid_levels_of_distributions_take_a_capability() -> None:
         "CAP_SYS_ADMIN",
         "perf events",
     ]
+
+
+def test_refused_perf_events_leave_no_place_to_triggers() -> None:
+    refused = Reason("a filter is set", "lift it")
+    machine = machine_findings(replace(FREE, perf_events_refused=refused))
+    (found,) = (finding for finding in machine if finding.state != "yes")
+    assert (found.name, found.detail, found.remedy) == ("perf events", *refused)
+    assert can_capture(machine)
+    assert "yes" not in {place.state for place in check_kernel._places(has_perf_events=False)}
+
+
+@pytest.mark.parametrize(
+    ("lacking", "tried"),
+    [
+        (("capabilities", "first, as root"), False),
+        (("user namespace", "first, outside"), False),
+        (("time namespace", "first, outside"), True),
+        (("no lockdown", "first, boot"), True),
+    ],
+)
+def test_bpf_is_tried_unless_rights_are_missing(
+    monkeypatch: pytest.MonkeyPatch, lacking: tuple[str, str], *, tried: bool
+) -> None:
+    name, remedy = lacking
+    reason = Reason("a filter is set", "lift it")
+    monkeypatch.setattr(check_kernel, "has_map_type", lambda _: False)
+    monkeypatch.setattr(check_kernel, "why_refused", lambda: reason)
+    missing = CheckFinding(name, "no", needed=True, remedy=remedy)
+    (bpf,) = (each for each in check_kernel.kernel_findings((missing,)) if each.name == "BPF")
+    expected = reason if tried else ("the user's rights do not suffice", remedy)
+    assert (bpf.detail, bpf.remedy) == expected
+
+
+def test_refused_load_is_not_called_a_lack_of_the_kernel(
+    measurable: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = PermissionDeniedError("the kernel refuses eBPF: a filter is set", "lift it")
+
+    def refuse(_: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(check_kernel, "load_object", refuse)
+    found = check_kernel._tracing_programs()
+    assert (found.state, found.detail, found.remedy) == ("no", refused.what, refused.remedy)
 
 
 @pytest.mark.parametrize(

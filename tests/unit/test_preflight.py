@@ -263,6 +263,6 @@ def test_the_check_says_the_same_and_loads_no_program(
     old.write_bytes(types_with(["BPF_MAP_TYPE_RINGBUF", "BPF_FUNC_get_current_task_btf"]))
     monkeypatch.setattr(preflight, "BTF", old)
     monkeypatch.setattr(check_kernel, "Programs", None)
-    (found,) = (each for each in check_kernel.kernel_findings(has_rights=True) if each.name == "programs")
+    (found,) = (each for each in check_kernel.kernel_findings(()) if each.name == "programs")
     assert (found.state, found.remedy) == ("no", preflight.NEWER)
     assert found.detail == "this kernel's BPF has no task storage for tracing programs"

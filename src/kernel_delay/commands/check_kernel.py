@@ -12,13 +12,17 @@ from kernel_delay.analysis.missed import COSTS
 from kernel_delay.capture.plan import Plan, WindowPlan
 from kernel_delay.capture.programs import Programs
 from kernel_delay.commands.check_findings import CheckFinding
-from kernel_delay.commands.check_machine import AS_ROOT
 from kernel_delay.errors import KernelDelayError, PermissionDeniedError
 from kernel_delay.host.preflight import BTF, NEWER, lacking_of_bpf, why_refused
 from kernel_delay.host.tracefs import tracefs
 from kernel_delay.loader.base import BpfError
-from kernel_delay.loader.features import KernelFeatures, has_map_type, read_kernel_features
-from kernel_delay.loader.objects import open_object
+from kernel_delay.loader.features import (
+    KernelFeatures,
+    MapType,
+    has_map_type,
+    read_kernel_features,
+)
+from kernel_delay.loader.objects import load_object, open_object, refusal
 from kernel_delay.model import Unseen
 from kernel_delay.probes.kernel import find_tracepoint
 
@@ -94,15 +98,19 @@ FEATURES = (
 )
 
 
-def kernel_findings(*, has_rights: bool) -> tuple[CheckFinding, ...]:
-    """Try each feature; where BPF is refused altogether its features are unknown.
+def kernel_findings(machine: tuple[CheckFinding, ...]) -> tuple[CheckFinding, ...]:
+    """Try each feature, unless what was found of the user and the `machine` forbids that.
 
-    `has_rights`: whether this user has all the rights for BPF that are known.
+    Where BPF or perf events are refused altogether, their features are unknown.
     """
-    needed = (_btf(), *_bpf(has_rights))
-    return (
-        *needed,
-        *_programs(needed),
+    missing = {finding.name: finding for finding in machine if finding.state == "no"}
+    needed = (_btf(), *_bpf(missing.get("capabilities") or missing.get("user namespace")))
+    return (*needed, *_programs(needed), *_places(has_perf_events="perf events" not in missing))
+
+
+def _places(*, has_perf_events: bool) -> Iterator[CheckFinding]:
+    """Where triggers can be, each of which takes a perf event."""
+    found = (
         _tracepoints(),
         _event_source(
             "kprobes",
@@ -124,6 +132,11 @@ def kernel_findings(*, has_rights: bool) -> tuple[CheckFinding, ...]:
             "use a kernel with CONFIG_UPROBE_EVENTS=y",
         ),
     )
+    for finding in found:
+        if has_perf_events or finding.state == "no":
+            yield finding
+        else:
+            yield CheckFinding(finding.name, "unknown", "it takes perf events to try it")
 
 
 def _btf() -> CheckFinding:
@@ -139,16 +152,20 @@ def _btf() -> CheckFinding:
     )
 
 
-def _bpf(has_rights: bool) -> tuple[CheckFinding, ...]:
-    """Whether BPF is allowed at all, an array being the least that can be asked for; its parts."""
-    if has_rights and has_map_type("ARRAY"):
+def _bpf(lacking: CheckFinding | None) -> tuple[CheckFinding, ...]:
+    """Whether BPF is allowed at all, an array being the least that can be asked for; its parts.
+
+    `lacking`: which of the user's rights for BPF is missing.
+    """
+    if lacking is None and has_map_type("ARRAY"):
         return (
             CheckFinding("BPF", "yes", needed=True),
-            _bpf_feature("tp_btf", _can_load_tracing_programs()),
-            _bpf_feature("task storage", has_map_type("TASK_STORAGE")),
-            _bpf_feature("ring buffer", has_map_type("RINGBUF")),
+            _tracing_programs(),
+            _map_type("task storage", "TASK_STORAGE"),
+            _map_type("ring buffer", "RINGBUF"),
         )
-    why, remedy = why_refused() if has_rights else ("the user's rights do not suffice", AS_ROOT)
+    too_few = "the user's rights do not suffice"
+    why, remedy = why_refused() if lacking is None else (too_few, lacking.remedy)
     return (
         CheckFinding("BPF", "no", why, needed=True, cost=NOTHING, remedy=remedy),
         *(
@@ -158,20 +175,33 @@ def _bpf(has_rights: bool) -> tuple[CheckFinding, ...]:
     )
 
 
-def _bpf_feature(name: str, is_there: bool) -> CheckFinding:
-    if is_there:
-        return CheckFinding(name, "yes", needed=True)
+def _tracing_programs() -> CheckFinding:
+    """Load a small program of that type: libbpf's own probe (1.1) fails on Linux 6.18."""
+    if not BTF.exists():
+        return CheckFinding("tp_btf", "unknown", "it takes BTF to try it")
+    try:
+        with open_object("namespace") as bpf_object:
+            load_object(bpf_object)
+    except KernelDelayError as error:
+        return _lacks("tp_btf") if lacking_of_bpf() else _refused("tp_btf", error)
+    return CheckFinding("tp_btf", "yes", needed=True)
+
+
+def _map_type(name: str, map_type: MapType) -> CheckFinding:
+    try:
+        is_there = has_map_type(map_type)
+    except BpfError as error:
+        return _refused(name, refusal(error))
+    return CheckFinding(name, "yes", needed=True) if is_there else _lacks(name)
+
+
+def _lacks(name: str) -> CheckFinding:
     return CheckFinding(name, "no", "the kernel lacks it", needed=True, cost=NOTHING, remedy=NEWER)
 
 
-def _can_load_tracing_programs() -> bool:
-    """Load a small program of that type: libbpf's own probe (1.1) fails on Linux 6.18."""
-    with open_object("namespace") as bpf_object:
-        try:
-            bpf_object.load()
-        except BpfError:
-            return False
-    return True
+def _refused(name: str, error: KernelDelayError) -> CheckFinding:
+    """What a capture needs and does not get, in the words of its error."""
+    return CheckFinding(name, "no", error.what, needed=True, cost=NOTHING, remedy=error.remedy)
 
 
 def _programs(needed: tuple[CheckFinding, ...]) -> tuple[CheckFinding, ...]:
@@ -190,10 +220,7 @@ def _programs(needed: tuple[CheckFinding, ...]) -> tuple[CheckFinding, ...]:
                 *_optional_parts(programs.unseen),
             )
     except KernelDelayError as error:
-        refused = CheckFinding(
-            "programs", "no", error.what, needed=True, cost=NOTHING, remedy=error.remedy
-        )
-        return (refused, *_optional_parts(None))
+        return (_refused("programs", error), *_optional_parts(None))
 
 
 def _optional_parts(unseen: Mapping[Unseen, KernelDelayError] | None) -> Iterator[CheckFinding]:

@@ -1,4 +1,4 @@
-"""The user's rights and the machine's limits: facts of /proc and /sys, and what they mean."""
+"""The user's rights and the machine's limits: facts of this process, and what they mean."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +18,7 @@ from kernel_delay.host.preflight import (
     OUTSIDE_TIME_NAMESPACE,
     PERFMON_LEVEL,
     SECCOMP_MODE_FILTER,
+    Reason,
     holds,
     in_first_cgroup_namespace,
     in_first_user_namespace,
@@ -28,11 +29,15 @@ from kernel_delay.host.preflight import (
 )
 from kernel_delay.host.privileges import DENIED_CALLS, EVENTS, PROCESS
 from kernel_delay.host.target import PidNamespace, pid_namespace
+from kernel_delay.loader.features import perf_event_error, takes_perf_events
+from kernel_delay.loader.objects import why_forbidden
 
 # Which actions a filter may have, seccomp(2): from Linux 4.14 on, with CONFIG_SECCOMP_FILTER.
 SECCOMP_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
 
 AS_ROOT = f"run as root, in a container with {CONTAINER_OPTIONS}"
+
+NO_TRIGGERS = "no tracepoint, function or probe can be a trigger"
 
 # Beside CAP_BPF and CAP_PERFMON: what there is not without each.
 CAPABILITY_COSTS = (
@@ -57,7 +62,7 @@ CAPABILITY_COSTS = (
 
 
 class MachineFacts(Struct, frozen=True):
-    """What /proc and /sys say of this process.
+    """What /proc and /sys say of this process, and perf_event_open(2).
 
     `cap_eff` and `seccomp` are the fields of /proc/self/status; `lockdown`
     the text of its file, None where there is none. `has_filters`: the kernel
@@ -65,7 +70,8 @@ class MachineFacts(Struct, frozen=True):
     not of this process's own. `monotonic_offset_ns` is that of its time
     namespace, None where it is not known. `cgroups`: whether any hierarchy is
     mounted, None where its paths are not the machine's. `perf_event_paranoid`
-    is that sysctl's level.
+    is that sysctl's level. `perf_events_refused`: why this user may open no
+    perf event, None where that is not known or the rights for BPF are missing.
     """
 
     cap_eff: str
@@ -77,6 +83,7 @@ class MachineFacts(Struct, frozen=True):
     monotonic_offset_ns: int | None
     cgroups: bool | None
     perf_event_paranoid: int
+    perf_events_refused: Reason | None
 
 
 def read_machine_facts() -> MachineFacts:
@@ -91,7 +98,15 @@ def read_machine_facts() -> MachineFacts:
         monotonic_offset_ns=monotonic_offset_ns(Path("/proc/self")),
         cgroups=cgroups.are_mounted() if in_first_cgroup_namespace() else None,
         perf_event_paranoid=perf_event_paranoid(),
+        perf_events_refused=_why_no_perf_events(),
     )
+
+
+def _why_no_perf_events() -> Reason | None:
+    if missing_capabilities(process_status("CapEff")) or not in_first_user_namespace():
+        return None
+    error = perf_event_error()
+    return None if error is None else why_forbidden(error, takes_perf_events)
 
 
 def machine_findings(facts: MachineFacts) -> tuple[CheckFinding, ...]:
@@ -135,15 +150,19 @@ def _other_capabilities(facts: MachineFacts) -> Iterator[CheckFinding]:
 
 def _perf_events(facts: MachineFacts) -> CheckFinding:
     setting = f"kernel.perf_event_paranoid={facts.perf_event_paranoid}"
-    if facts.perf_event_paranoid <= PERFMON_LEVEL or holds(facts.cap_eff, CAP_SYS_ADMIN):
+    if facts.perf_event_paranoid > PERFMON_LEVEL and not holds(facts.cap_eff, CAP_SYS_ADMIN):
+        refused = Reason(f"with {setting} they take CAP_SYS_ADMIN", LESS_PARANOID)
+    elif facts.perf_events_refused is None:
         return CheckFinding("perf events", "yes", setting)
+    else:
+        refused = facts.perf_events_refused
     return CheckFinding(
         "perf events",
         "no",
-        f"with {setting} they take CAP_SYS_ADMIN",
-        cost="no function or probe can be a trigger, no monitor of Open vSwitch runs by probes,"
-        " and `watch` samples no slow thread",
-        remedy=LESS_PARANOID,
+        refused.why,
+        cost=f"{NO_TRIGGERS}, no monitor of Open vSwitch runs by probes, and `watch` samples no"
+        " slow thread",
+        remedy=refused.remedy,
     )
 
 
@@ -244,7 +263,8 @@ def _seccomp(facts: MachineFacts) -> CheckFinding:
         name,
         "unknown",
         "a filter is set, as in a container",
-        cost="if it blocks bpf(2) or perf_event_open(2), nothing can be measured",
+        cost="if it blocks bpf(2), nothing can be measured; if it blocks perf_event_open(2),"
+        f" {NO_TRIGGERS}",
         remedy=f"start the container with {CONTAINER_OPTIONS}",
     )
 

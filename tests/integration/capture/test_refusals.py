@@ -1,5 +1,7 @@
 """Where a kernel or a container says no: one line, an exit code, no traceback."""
 
+import errno
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -47,12 +49,70 @@ def has_kernel_function(name: str) -> bool:
     return any(line.split()[2] == name for line in symbols)
 
 
-@pytest.mark.usefixtures("measurable")
-def test_a_seccomp_filter_is_reported() -> None:
-    line = refused(str(compile_workload("without_bpf")))
+def missing(*within: str) -> dict[str, tuple[str, str]]:
+    """What `check` finds to be missing there: the detail and the remedy of each, by name."""
+    found = json.loads(commands.run("check", "--json", within=within).stdout)
+    return {
+        finding["name"]: (finding["detail"], finding["remedy"])
+        for finding in found["machine"] + found["features"]
+        if finding["state"] == "no"
+    }
 
-    assert "seccomp" in line
-    assert "--privileged --pid=host" in line
+
+@pytest.mark.usefixtures("measurable")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL])
+@pytest.mark.parametrize(("call", "name"), [("bpf", "BPF"), ("prog_load", "tp_btf")])
+def test_capture_and_check_report_a_seccomp_filter(call: str, name: str, number: int) -> None:
+    within = (str(compile_workload("refusing")), call, str(number))
+    line = refused(*within)
+    detail, remedy = missing(*within)[name]
+
+    reason = "a seccomp filter is set, as in a container"
+    assert detail.endswith(reason)
+    assert line.endswith(f"{os.strerror(number)}): {reason}: {remedy}")
+    assert remedy == "start it with --privileged --pid=host"
+
+
+@pytest.mark.usefixtures("measurable")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EINVAL])
+def test_triggers_and_check_report_a_seccomp_filter(number: int) -> None:
+    within = (str(compile_workload("refusing")), "perf_event_open", str(number))
+    trigger = "t:sched:sched_switch"
+    window = ("--start-trigger", trigger, "--sample-time", "0.01")
+    result = commands.run("--pid", os.getpid(), *window, within=within)
+    detail, remedy = missing(*within)["perf events"]
+
+    assert result.returncode == os.EX_NOPERM
+    assert result.stderr == (
+        f"kernel-delay: the kernel can't put a probe at {trigger} ({os.strerror(number)}):"
+        f" {detail}: {remedy}\n"
+    )
+    assert detail == "a seccomp filter is set, as in a container"
+
+
+@pytest.mark.usefixtures("measurable")
+def test_a_filter_of_perf_events_lets_a_capture_run() -> None:
+    within = (str(compile_workload("refusing")), "perf_event_open", str(errno.EPERM))
+    result = commands.run("--pid", os.getpid(), "--sample-time", "0.01", within=within)
+    checked = commands.run("check", within=within)
+
+    assert result.returncode == os.EX_OK
+    assert checked.stdout.endswith("A capture can run.\n")
+    assert "uprobes              yes" not in checked.stdout
+
+
+@pytest.mark.usefixtures("measurable")
+def test_in_a_time_namespace_only_that_is_missing() -> None:
+    within = ("unshare", "--time", "--monotonic", "100", "--fork")
+    if subprocess.run([*within, "true"], capture_output=True).returncode:
+        pytest.skip("no time namespace can be made here")
+    line = refused(*within, status=os.EX_UNAVAILABLE)
+    added = missing(*within)
+    here = missing()
+
+    assert added.keys() - here.keys() == {"time namespace"}
+    _, remedy = added["time namespace"]
+    assert line.endswith(remedy)
 
 
 @pytest.mark.usefixtures("measurable")
