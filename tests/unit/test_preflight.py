@@ -165,6 +165,19 @@ def test_a_filter_may_answer_with_any_error(
     assert isinstance(objects.refusal(error, lambda: takes), PermissionDeniedError) == forbidden
 
 
+def test_no_right_is_missing_where_only_fentry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"CapEff": f"{PERFMON | BPF:x}", "Seccomp": "2", "Seccomp_filters": "1"}
+    monkeypatch.setattr(preflight, "process_status", fields.__getitem__)
+    error = BpfError(errno.EPERM, os.strerror(errno.EPERM), "a program at handle_mm_fault()")
+    denied = objects.refusal_at_function(error)
+    assert isinstance(denied, PermissionDeniedError)
+    assert "programs at tracepoints take the same rights" in denied.what
+    assert not any(word in str(denied) for word in ("seccomp", "CAP_SYS_ADMIN"))
+    fields["Seccomp"] = "0"
+    lacking = BpfError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), "a program at handle_mm_fault()")
+    assert isinstance(objects.refusal_at_function(lacking), UnavailableError)
+
+
 def test_refusal_names_lockdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lockdown = tmp_path / "lockdown"
     monkeypatch.setattr(preflight, "LOCKDOWN", lockdown)

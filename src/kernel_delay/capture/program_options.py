@@ -68,7 +68,7 @@ from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.base import BpfError, bpf_error
 from kernel_delay.loader.features import KernelFeatures, read_kernel_features
 from kernel_delay.loader.namespace import find_process
-from kernel_delay.loader.objects import refusal
+from kernel_delay.loader.objects import refusal, refusal_at_function
 from kernel_delay.loader.programs import BpfObject
 from kernel_delay.model import Unseen
 
@@ -227,7 +227,7 @@ class ProgramOptions:
         self._set_apart(self.fault_programs, self._accounting and self._kernel.sees_faults)
         if self._accounting and not self._kernel.sees_faults:
             error = bpf_error("a program at handle_mm_fault()", self._kernel.faults_errno)
-            self.unseen["page_faults"] = refusal(error)
+            self.unseen["page_faults"] = refusal_at_function(error)
 
     def _set_waker_stacks(self, *, are_taken: bool) -> None:
         if are_taken:

@@ -24,7 +24,7 @@ from kernel_delay.loader._records import ffi, lib
 from kernel_delay.loader.base import BpfError
 from kernel_delay.loader.features import kernel_functions
 from kernel_delay.loader.maps import Map, Notices, Records
-from kernel_delay.loader.objects import load_object, open_object, refusal
+from kernel_delay.loader.objects import load_object, open_object, refusal, refusal_at_function
 from kernel_delay.loader.programs import BpfObject, Link, Program
 from kernel_delay.model import Lost, Unseen, Untraced
 
@@ -140,7 +140,7 @@ class Programs:
             if self.polls_only:
                 self._attach_to_polls()
             if (error := self._hooks.attach_all(self._options.fault_programs)) is not None:
-                self._unseen["page_faults"] = refusal(error)
+                self._unseen["page_faults"] = refusal_at_function(error)
             is_refused = "page_faults" in self.unseen or self.polls_only
             self.sees_faults = self.accounting and not is_refused
             self._hooks.attach_all(program_names.GUEST_PROGRAMS)

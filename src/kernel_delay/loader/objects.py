@@ -82,6 +82,21 @@ def refusal(error: BpfError, takes: Callable[[], bool] = takes_bpf) -> KernelDel
     )
 
 
+def refusal_at_function(error: BpfError) -> KernelDelayError:
+    """The same of a program at a function of the kernel, where those at tracepoints are loaded.
+
+    The kernel asks for the same rights for both (kernel/bpf/syscall.c:bpf_prog_load(), 5.14 to
+    6.18), and to a seccomp filter both are the same call: neither is the cause.
+    """
+    if error.errno not in (errno.EPERM, errno.EACCES):
+        return refusal(error)
+    return PermissionDeniedError(
+        f"the kernel refuses {error.filename} ({error.strerror}), though programs at tracepoints"
+        " take the same rights",
+        "no capability helps: use another kernel, or end the BPF LSM program that forbids it",
+    )
+
+
 def why_forbidden(error: BpfError, takes: Callable[[], bool]) -> Reason | None:
     """Why a system call is forbidden to this user; None: its error has another cause.
 
