@@ -94,12 +94,14 @@ def _kernels() -> Iterator[str]:
         column = found[kernel.name]
         has = sum(1 for known in column.values() if known)
         unknown = sum(1 for known in column.values() if known is None)
-        lacks = [_short(requirement) for requirement, known in column.items() if known is False]
+        lacks = [requirement for requirement, known in column.items() if known is False]
         yield f"### {kernel.name}\n"
         yield f"- types: {kernel.source}"
         yield f"- how its kernel is known: {kernel.evidence}"
-        yield f"- {has} found, {unknown} not shown, {len(lacks)} missing, all optional:"
-        yield f"  {', '.join(lacks)}\n"
+        yield f"- {has} found, {unknown} not shown, {len(lacks)} missing, all optional"
+        for kind, missing in groupby(lacks, lambda requirement: requirement.kind):
+            yield f"- missing {HEADINGS[kind].lower()}: {', '.join(map(_short, missing))}"
+        yield ""
 
 
 def _short(requirement: Requirement) -> str:
