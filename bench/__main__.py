@@ -88,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--beside-work",
         action="store_true",
-        help="of verifier, with --kernel: the machine has other work; keep the times that are known",
+        help="of verifier, with --kernel: the machine has other work; keep all times of before",
     )
     return parser.parse_args()
 

@@ -12,12 +12,12 @@ PROGRAMS_PAGE = PAGE.with_name("verifier.md")
 _HEAD = """# What the verifier takes for each program
 
 `sudo make bench` writes this page. A cell has the instructions that the kernel's verifier
-processes, and the time that this takes: the shortest of five loads. Where several sets of options
-load a program, the largest figure of them is shown. The limit is 1,000,000 instructions. The last
-column has the conditional jumps, the most of all kernels, and how much of 8,192 they are.
+processes, and the time that this takes, the shortest of several loads. Where several sets of
+options load a program, the largest figure of them is shown. The limit is 1,000,000 instructions.
+The last column has the conditional jumps, the most of all kernels, and how much of 8,192 they are.
 
-An empty cell: no set of options loads the program on that kernel, or the kernel refuses it. The
-list at the end has what is refused. The totals are in
+An empty cell: no set of options loads the program on that kernel, or the version that was measured
+had none. The table at the end has why a kernel refuses a program. The totals are in
 [What measuring costs](performance.md#what-the-kernels-verifier-takes)."""
 
 
@@ -44,11 +44,23 @@ def _of(measured: Measured) -> Iterator[str]:
         yield tables.row(["---", *("---:" for _ in kernels), "---:"])
         yield from (_row(measured, case, kernels) for case in sorted(of_object))
         yield ""
-    if measured.absent:
-        yield "## What could not be measured"
-        yield ""
+    yield from _refused(measured)
+
+
+def _refused(measured: Measured) -> Iterator[str]:
+    yield "## What a kernel refuses"
+    yield ""
+    yield tables.row(["kernel", "object", "programs", "reason"])
+    yield tables.row(["---"] * 4)
+    refused: dict[tuple[str, str, str], list[str]] = {}
     for each in measured.absent:
-        yield f"- {each.peer}: {each.reason}"
+        case, _, reason = each.reason.partition(": ")
+        if verifier.PROGRAM in case:
+            program = verifier.program_name(case)
+            of_object = case.partition(verifier.PROGRAM)[0]
+            refused.setdefault((each.peer, of_object, reason), []).append(f"`{program}`")
+    for (kernel, of_object, reason), programs in refused.items():
+        yield tables.row([kernel, f"{of_object}.bpf.o", ", ".join(programs), reason])
 
 
 def _row(measured: Measured, case: str, kernels: Sequence[str]) -> str:
@@ -60,7 +72,11 @@ def _row(measured: Measured, case: str, kernels: Sequence[str]) -> str:
 def _cell(measured: Measured, case: str, kernel: str) -> str:
     instructions = measured.figure(case, kernel)
     if instructions is None:
-        return ""
+        beginning = f"{case}: "
+        is_refused = any(
+            each.peer == kernel and each.reason.startswith(beginning) for each in measured.absent
+        )
+        return "refused" if is_refused else ""
     time = measured.figure(case + verifier.TIME_OF, kernel)
     shown = f", {tables.number(time.median)} ms" if time else ""
     return f"{instructions.median:,.0f}{shown}"

@@ -12,6 +12,7 @@ import msgspec
 
 from bench.cost.programs import LOG_LEVEL, LOG_SIZE, Verified, read_log
 from bench.option_sets import CAPTURE, object_sets
+from bench.rounds import progress
 from kernel_delay.capture.program_names import FAULT_PROGRAMS
 from kernel_delay.errors import KernelDelayError
 from kernel_delay.loader.base import BpfError, start_log, take_log
@@ -19,7 +20,7 @@ from kernel_delay.loader.features import read_kernel_features
 from kernel_delay.loader.objects import load_object, refusal
 from kernel_delay.loader.programs import BpfObject
 
-LOADS = 5
+LOADS = 3
 
 # BPF_LOG_STATS: the sums, and the time, alone.
 _SUMS, _SUMS_SIZE = 4, 1 << 12
@@ -54,7 +55,7 @@ def main() -> int:
     """Load each object with each set of options."""
     start_log(-1)
     try:
-        found = {name: _load(each.name, each.open) for name, each in object_sets()}
+        found = {name: _load(name, *each) for name, each in object_sets()}
     except KernelDelayError as error:
         print(f"verifying: {error}", file=sys.stderr)
         return error.exit_code
@@ -62,7 +63,9 @@ def main() -> int:
     return 0
 
 
-def _load(name: str, opened: Callable[[], BpfObject]) -> Loading:
+def _load(options: str, name: str, opened: Callable[[], BpfObject]) -> Loading:
+    # A guest that is silent for long is taken to hang.
+    progress(options)
     verified, refused = _verify(opened)
     if name == CAPTURE:
         refused |= _left_out()

@@ -46,12 +46,18 @@ class Verifier(Measure):
 
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Load them here, then in a guest of each kernel of the tests that can load them."""
-        values = Values()
+        figures: list[Figure] = []
         absent: list[Absence] = []
+
+        def take(kernel: str, file: Path) -> None:
+            of_kernel, refused = read_figures(kernel, file)
+            figures.extend(of_kernel)
+            absent.extend(refused)
+
         if not setting.kernels or HERE in setting.kernels:
             file = setting.folder / "verified.json"
             subprocess.run([sys.executable, "-m", "bench.verifying", file], check=True)
-            absent += _note(values, HERE, file)
+            take(HERE, file)
         for kernel in guests():
             if not setting.kernels or kernel.name in setting.kernels:
                 progress(kernel.name)
@@ -60,15 +66,16 @@ class Verifier(Measure):
                 except (DebianError, GuestError, MissingImageError) as error:
                     absent.append(Absence(kernel.name, str(error)))
                 else:
-                    absent += _note(values, f"{kernel.name}: {release}", file)
-        return values.figures(), absent
+                    take(f"{kernel.name}: {release}", file)
+        return figures, absent
 
     def tables(self, measured: Measured) -> Iterator[str]:
         """Yield a table of the sets of options, and one of the objects."""
         of_sets = tuple(
             figure for figure in measured.figures if figure.case.endswith((f": {ALL}", LOAD))
         )
-        yield from tables.of(msgspec.structs.replace(measured, figures=of_sets, absent=()))
+        absent = tuple(each for each in measured.absent if PROGRAM not in each.reason)
+        yield from tables.of(msgspec.structs.replace(measured, figures=of_sets, absent=absent))
         yield ""
         yield tables.row(["object", "programs", "largest", LARGEST, "jumps", JUMPS])
         yield tables.row(["---", "---:", "---:", "---", "---:", "---"])
@@ -113,12 +120,13 @@ def peak(measured: Measured, cases: list[str]) -> Figure:
 
 def most_instructions(measured: Measured) -> float:
     """Return those of the program that takes most, of all objects on all kernels."""
-    return peak(measured, [case for cases in by_object(measured).values() for case in cases]).median
+    cases = {case for of_object in by_object(measured).values() for case in of_object}
+    return max((each.median for each in measured.figures if each.case in cases), default=0)
 
 
 def most_jumps(measured: Measured) -> float:
     """Return the most of one program, of all objects on all kernels."""
-    return max(each.median for each in measured.figures if each.unit == "jumps")
+    return max((each.median for each in measured.figures if each.unit == "jumps"), default=0)
 
 
 def _largest(measured: Measured, cases: list[str]) -> Iterator[str]:
@@ -143,10 +151,11 @@ def _in_guest(kernel: Kernel, folder: Path) -> tuple[str, Path]:
     return image.release, file
 
 
-def _note(values: Values, kernel: str, file: Path) -> Iterator[Absence]:
-    """Note the figures of a kernel; yield which programs it refuses, and why."""
+def read_figures(kernel: str, file: Path) -> tuple[list[Figure], list[Absence]]:
+    """Return a kernel's figures, and which programs it refuses, and why."""
+    values = Values()
     largest: dict[str, tuple[float, ...]] = {}
-    refused: dict[tuple[str, str], list[str]] = {}
+    refused: dict[str, Absence] = {}
     for name, loading in msgspec.json.decode(file.read_bytes(), type=dict[str, Loading]).items():
         _note_set(values, kernel, name, loading)
         for program, processed in loading.verified.items():
@@ -154,15 +163,13 @@ def _note(values: Values, kernel: str, file: Path) -> Iterator[Absence]:
             taken = (*map(float, processed), loading.verify_us[program] / 1000)
             largest[case] = tuple(map(max, largest.get(case, taken), taken))
         for program, reason in loading.refused.items():
-            programs = refused.setdefault((loading.object, reason), [])
-            if program not in programs:
-                programs.append(program)
+            case = f"{loading.object}{PROGRAM}{program}"
+            refused[case] = Absence(kernel, f"{case}: {reason}")
     for case, (instructions, jumps, verify_ms) in largest.items():
         values.note(case, kernel, "", instructions)
         values.note(case + JUMPS_OF, kernel, "jumps", jumps)
         values.note(case + TIME_OF, kernel, "ms", verify_ms)
-    for (name, reason), programs in refused.items():
-        yield Absence(kernel, f"{name}.bpf.o: {', '.join(programs)}: {reason}")
+    return values.figures(), list(refused.values())
 
 
 def _note_set(values: Values, kernel: str, name: str, loading: Loading) -> None:
