@@ -39,10 +39,11 @@ def with_earlier(taken: Measured, before: Measured) -> Measured:
         for figure in before.figures
         if figure.peer in loaded and figure.unit == "ms"
     }
-    figures = (times.get((figure.case, figure.peer), figure) for figure in taken.figures)
+    figures = [times.get((figure.case, figure.peer), figure) for figure in taken.figures]
+    order = list(dict.fromkeys(_name(figure.peer) for figure in (*before.figures, *figures)))
     return msgspec.structs.replace(
         taken,
-        figures=(*figures, *kept),
+        figures=tuple(sorted([*figures, *kept], key=lambda each: order.index(_name(each.peer)))),
         absent=(*taken.absent, *(each for each in before.absent if _name(each.peer) not in names)),
         earlier=(
             *_of_before(before, (figure.peer for figure in kept), ""),
