@@ -53,13 +53,35 @@ class Absence(Struct, frozen=True):
     reason: str
 
 
+class Earlier(Struct, frozen=True):
+    """What was not measured again: figures of a peer, all or those of `what` alone."""
+
+    peer: str
+    what: str
+    when: str
+    version: str
+
+
+class BesideWork(Struct, frozen=True):
+    """A peer that was measured while its machine had other work, and that machine's CPU."""
+
+    peer: str
+    cpu: str
+
+
 class Measured(Struct, frozen=True):
-    """The figures of one measure: when (UTC), and of which version of the sources."""
+    """The figures of one measure: when (UTC), and of which version of the sources.
+
+    `earlier`: the figures that are of another time and version. `beside_work`: the peers whose
+    other times are of a machine that had other work too, and its CPU.
+    """
 
     when: str
     version: str
     figures: tuple[Figure, ...]
     absent: tuple[Absence, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+    beside_work: tuple[BesideWork, ...] = ()
 
     def figure(self, case: str, peer: str) -> Figure | None:
         """Return that figure, None where it was not measured."""

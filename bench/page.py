@@ -73,7 +73,9 @@ def _measure(measure: Measure, measured: Measured) -> Iterator[str]:
     yield ""
     yield f"{measure.method} Measured {measured.when}, version {measured.version}."
     yield ""
-    yield from tables.of(measured)
+    if remarks := list(tables.circumstances(measured)):
+        yield from (*remarks, "")
+    yield from measure.tables(measured)
     yield ""
     for remark in measure.remarks(measured):
         yield remark

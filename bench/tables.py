@@ -28,6 +28,15 @@ def of(measured: Measured) -> Iterator[str]:
         yield f"- {absence.peer} could not be measured: {absence.reason}"
 
 
+def circumstances(measured: Measured) -> Iterator[str]:
+    """Yield a line for each peer whose figures are of another time, or of a busy machine."""
+    for each in measured.earlier:
+        what = f"{each.peer}, {each.what}" if each.what else each.peer
+        yield f"- {what}: measured {each.when}, version {each.version}."
+    for loaded in measured.beside_work:
+        yield f"- {loaded.peer}: its other times are of a machine with other work, {loaded.cpu}."
+
+
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield row(["", *heads])
     yield row(["---", *("---:" for _ in heads)])

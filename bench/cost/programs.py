@@ -14,9 +14,9 @@ from kernel_delay.loader.objects import load_object, open_object
 from kernel_delay.loader.programs import BpfObject
 
 _WINDOW = WindowPlan(sample_time_ns=500_000_000)
-# BPF_LOG_LEVEL2 | BPF_LOG_STATS: each instruction, whenever it is processed, and sums.
-_LOG_LEVEL = 2 | 4
-_LOG_SIZE = 1 << 24
+# BPFLOG_LEVEL2 | BPF_LOG_STATS: each instruction, whenever it is processed, and sums.
+LOG_LEVEL = 2 | 4
+LOG_SIZE = 1 << 24
 _REGISTERS = re.compile(r"^\d+: R\d", re.MULTILINE)
 _CONDITIONAL = re.compile(r"^\d+: \([0-9a-f]{2}\) if ", re.MULTILINE)
 
@@ -70,7 +70,7 @@ def load_capture(options: OptionSet) -> Loaded:
     start_log(-1)
     with open_capture(options) as bpf_object:
         logs = {
-            program.name: program.keep_log(_LOG_LEVEL, _LOG_SIZE)
+            program.name: program.keep_log(LOG_LEVEL, LOG_SIZE)
             for program in bpf_object.programs()
             if program.autoload
         }

@@ -61,5 +61,10 @@ def remarks(measured: Table, committed: Table) -> Iterator[str]:
                 yield f"{name}: fell from {value:,} to {now:,} ({group})"
 
 
+def differ(one: int, other: int) -> bool:
+    """Tell whether one of the two rose too far from the other."""
+    return _rose(one, other) or _rose(other, one)
+
+
 def _rose(before: int, now: int) -> bool:
     return now > before + MOST_UNITS and now * 100 > before * (100 + MOST_PERCENT)

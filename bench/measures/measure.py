@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench import tables
 from bench.figures import Absence, Figure, Measured
 
 
@@ -14,12 +15,14 @@ class Setting(Struct, frozen=True):
 
     `peers`: the names of those that packets are measured with, all if there are none. `beside`:
     kernel-delay's programs of other builds, which calls and switches are measured with too.
+    `kernels`: the names of those that the verifier is measured on, all if there are none.
     """
 
     rounds: int
     folder: Path
     peers: tuple[str, ...] = ()
     beside: tuple[Path, ...] = ()
+    kernels: tuple[str, ...] = ()
 
 
 class Measure(ABC):
@@ -33,6 +36,10 @@ class Measure(ABC):
     @abstractmethod
     def take(self, setting: Setting) -> tuple[list[Figure], list[Absence]]:
         """Measure; return the figures, and the peers that could not be measured."""
+
+    def tables(self, measured: Measured) -> Iterator[str]:
+        """Yield the lines of the tables, and who is absent."""
+        yield from tables.of(measured)
 
     def remarks(self, measured: Measured) -> Iterator[str]:
         """Yield what is to be said below the table of the figures in it, if anything is."""

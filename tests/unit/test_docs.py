@@ -37,6 +37,7 @@ OF_DATA = {
     "mutants.md",
     "performance.md",
     "recording.md",
+    "verifier.md",
 }
 
 # A command line, in a block of code.
