@@ -403,6 +403,86 @@ def test_terminals_of_a_container_have_numbers_of_their_own(root_user: None) -> 
     assert [[peer.pid for peer in file.peers] for file in files] == [[child], []]
 
 
+def test_terminal_is_of_the_mounts_that_it_was_opened_in(root_user: None) -> None:
+    with terminal() as (master, slave):
+        mounting = "mount -t devpts -o ptmxmode=666 devpts /dev/pts && echo && exec cat"
+        command = ["unshare", "--mount", "sh", "-c", mounting]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(master,)
+        ) as emulator:
+            assert emulator.stdout is not None
+            emulator.stdout.readline()
+            os.close(master)
+            file = file_of(slept(slave, "terminal", "read"))
+            emulator.communicate()
+    assert [peer.pid for peer in file.peers] == [emulator.pid]
+
+
+# It has a terminal, and no file of its /dev is ever found.
+HUNG_DEVICES = """
+import ctypes, os, signal
+master, fuse = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), os.open("/dev/fuse", os.O_RDWR)
+signal.alarm(20)
+libc = ctypes.CDLL(None)
+assert not libc.unshare(0x20000)
+assert not libc.mount(b"none", b"/", None, 0x44000, None)
+options = b"fd=%d,rootmode=40755,user_id=0,group_id=0,allow_other" % fuse
+assert not libc.mount(b"hung", b"/dev", b"fuse", 0, options)
+print(flush=True)
+signal.pause()
+"""
+
+
+def test_hung_devices_of_another_process_are_not_waited_for(root_user: None) -> None:
+    if not Path("/dev/fuse").exists():
+        pytest.skip("no FUSE here")
+    with terminal() as (master, slave):
+        command = [sys.executable, "-c", HUNG_DEVICES]
+        with (
+            child_with(master) as child,
+            subprocess.Popen(command, stdout=subprocess.PIPE) as hung,
+        ):
+            assert hung.stdout is not None
+            hung.stdout.readline()
+            os.close(master)
+            file = file_of(slept(slave, "terminal", "read"))
+            assert hung.poll() is None
+            hung.kill()
+    assert [peer.pid for peer in file.peers] == [child]
+
+
+# Its terminal is known by no other name.
+HAS_OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+own = os.open("/dev/tty", os.O_RDWR)
+os.dup2(int(sys.argv[1]), 0)
+print(flush=True)
+os.read(0, 1)
+"""
+
+
+def test_own_terminal_is_known_by_its_number() -> None:
+    reads, writes = os.pipe()
+    with terminal() as (master, slave):
+        command = [sys.executable, "-c", HAS_OWN_TERMINAL, str(reads)]
+        with subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            pass_fds=(reads,),
+            start_new_session=True,
+        ) as program:
+            assert program.stdout is not None
+            program.stdout.readline()
+            os.close(slave)
+            file = file_of(slept(master, "terminal", "read"))
+            os.write(writes, b"x")
+    os.close(reads)
+    os.close(writes)
+    assert [peer.pid for peer in file.peers] == [program.pid]
+
+
 def test_eventfd_has_who_shares_it() -> None:
     first, second = os.eventfd(0), os.eventfd(0)
     with child_with(first) as child, child_with(second):

@@ -101,7 +101,7 @@ def test_queue_is_named_by_its_call(call: str, awaited: str) -> None:
 @pytest.mark.parametrize(
     ("reason", "call", "awaited"),
     [
-        ("terminal", "write", "room in the pseudo-terminal to server (4240)"),
+        ("terminal", "write", "the pseudo-terminal to server (4240)"),
         ("terminal", "read", "data on the pseudo-terminal from server (4240)"),
         ("poll", "ppoll", "events on the pseudo-terminal with server (4240)"),
     ],
@@ -117,7 +117,7 @@ def test_terminal_has_who_has_its_other_end(reason: SleepReason, call: str, awai
 def test_eventfd_has_who_shares_it() -> None:
     file = SleepFile(4, 5, "eventfd", "anon_inode:[eventfd]", peers=(SERVER,))
     sleep = Sleep("eventfd", "read", (), False, 4, 480 * MS, 99 * MS, file=file)
-    assert "waited for the eventfd that server (4240) has open in read for" in found(sleep).text
+    assert "waited for the eventfd shared with server (4240) in read for" in found(sleep).text
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0.4, True), (1.4, True), (9, False)])

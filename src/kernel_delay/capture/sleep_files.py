@@ -200,7 +200,7 @@ def _find(
     # An event loop has an eventfd for its own threads: to look for others would take long.
     if described.numbered is not None and (kind == "device" or reason == "eventfd"):
         other_end = described.numbered.other_end
-        end = End(other_end.link, 0, reads=key.writes, writes=not key.writes, numbered=other_end)
+        end = End(other_end.name, 0, reads=key.writes, writes=not key.writes, numbered=other_end)
         return _Found(file, end)
     if described.link == PIDFD:
         return _Found(replace(file, peers=process_of_pidfd(key.process, key.fd)))

@@ -23,5 +23,5 @@ def emulator() -> None:
 def stage() -> Iterator[Staged]:
     with running(emulator, name="emulator") as process:
         os.kill(process.pid, signal.SIGSTOP)
-        names = (process.pid, "room in the pseudo-terminal", "was stopped")
+        names = (process.pid, "the pseudo-terminal to", "was stopped")
         yield Staged(process.reported["program"], cause("wait_terminal", names=names))

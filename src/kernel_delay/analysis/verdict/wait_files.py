@@ -22,6 +22,8 @@ from kernel_delay.model import (
     Who,
 )
 
+RESUME_OUTPUT = "If Ctrl-S stopped the terminal, Ctrl-Q resumes it. Else nobody reads it in time."
+
 NO_DELAY = "Set TCP_NODELAY where that is sent, or send each message with one call."
 
 # For so long an acknowledgement is delayed at most: TCP_DELACK_MAX, include/net/tcp.h (5.14, 6.18)
@@ -182,6 +184,8 @@ class MainFile(Struct, frozen=True):
                 return "person", resume(peer.pid, is_sent=False)
             if peer.freezers:
                 return "person", thaw(peer.freezers)
+        if self.file.kind == "device" and self.writes:
+            return who, RESUME_OUTPUT
         return ("program", NO_DELAY) if self.is_of_nagle else (who, advice)
 
     def _object(self, sample: Sample, reason: SleepReason) -> str | None:
@@ -191,12 +195,14 @@ class MainFile(Struct, frozen=True):
         if reason in ("poll", "epoll"):
             is_socket = self.file.kind not in ("pipe", "device")
             return f"events on the {name} {'to' if is_socket else 'with'} {other}"
-        if reason == "socket_send" or (reason in ("pipe", "terminal") and self.writes):
+        if reason == "socket_send" or (reason == "pipe" and self.writes):
             return f"room in the {name} to {other}"
         if reason == "pipe":
             return f"the pipe from {other}"
         if reason == "eventfd":
-            return f"the eventfd that {other} has open"
+            return f"the eventfd shared with {other}"
+        if reason == "terminal" and self.writes:
+            return f"the {name} to {other}"
         if reason in ("socket_receive", "terminal"):
             return f"data on the {name} from {other}"
         return f"{other} to accept its connection" if reason == "socket_connect" else None

@@ -22,7 +22,7 @@ from kernel_delay.host.kernel_names import (
     POLLS,
     SET_POLLS,
 )
-from kernel_delay.host.open_files.numbered import DEVICES, EVENTFD, Numbered, read_number
+from kernel_delay.host.open_files.numbered import EVENTFD, Numbered, file_name, read_number
 from kernel_delay.host.proc_text import read_lines
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
@@ -135,8 +135,8 @@ MOST_CPU_S = 0.3
 class End(NamedTuple):
     """An end of a pipe, a pseudo-terminal or a socket; or an eventfd.
 
-    `link` is what /proc/PID/fd shows, of `numbered` what that begins with. `writes`: it is an end
-    to write to; `reads`: to read from. Neither: a socket.
+    `link` is what /proc/PID/fd shows, of `numbered` its name. `writes`: it is an end to write to;
+    `reads`: to read from. Neither: a socket.
     """
 
     link: str
@@ -187,8 +187,11 @@ def holders(ends: Mapping[End, Collection[int]], likely: Iterable[int] = ()) -> 
         held: set[End] = set()
         for path, link in links(pid):
             count += 1
-            name = DEVICES[0] if link.startswith(DEVICES) else link
-            held.update(end for end in by_link.get(name, ()) if _is_end(path, link, end))
+            wanted = by_link.get(file_name(link), ())
+            if wanted and time.thread_time() > end_s:
+                are_all = False
+                break
+            held.update(end for end in wanted if _is_end(path, link, end))
         for end in held:
             found[end].append(_peer(pid))
     return Holders(found, are_all, _add_families(found, end_s))
@@ -259,10 +262,8 @@ def links(pid: int) -> Iterator[tuple[str, str]]:
 def _is_end(path: str, link: str, end: End) -> bool:
     try:
         reads, writes = access(path)
-        if end.numbered is not None:
-            is_file = end.numbered.is_at(path, link)
-        else:
-            is_file = file_status(path).inode == end.inode
+        number = end.numbered
+        is_file = number.is_at(path, link) if number else file_status(path).inode == end.inode
     except OSError:
         return False
     return is_file and reads >= end.reads and writes >= end.writes

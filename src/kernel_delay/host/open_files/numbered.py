@@ -6,20 +6,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kernel_delay.host.file_status import file_status
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.file_status import FileStatus, file_status
+from kernel_delay.host.proc_text import read_bytes, read_lines
+from kernel_delay.host.target import PROC
 
 EVENTFD = "anon_inode:[eventfd]"
 """What an eventfd is called (fs/eventfd.c, 5.14 to 6.18)."""
 
-DEVICES = ("/dev/", "/ptmx")
-"""What the paths of pseudo-terminals begin with; the second where its folder is out of sight."""
+TERMINAL = "pseudo-terminal"
+"""What file_name() calls both ends of all of them."""
+
+# How the paths of terminals end, beside a number.
+_NAMES = ("ptmx", "tty", "console")
 
 # include/uapi/linux/major.h: TTYAUX_MAJOR, UNIX98_PTY_SLAVE_MAJOR
-_MASTER = os.makedev(5, 2)
+_OWN_TERMINAL, _MASTER = os.makedev(5, 0), os.makedev(5, 2)
 _SLAVES = 136
 
 _MOST_BYTES = 4096
+
+# Of the mounts of a process.
+_MOST_MOUNT_BYTES = 1 << 20
 
 
 class Numbered(NamedTuple):
@@ -47,9 +54,9 @@ class Numbered(NamedTuple):
         )
 
     @property
-    def link(self) -> str:
-        """What its link in /proc/PID/fd begins with."""
-        return EVENTFD if self.kind == "eventfd" else DEVICES[0]
+    def name(self) -> str:
+        """What file_name() returns for its links."""
+        return EVENTFD if self.kind == "eventfd" else TERMINAL
 
     @property
     def other_end(self) -> "Numbered":
@@ -57,6 +64,12 @@ class Numbered(NamedTuple):
         if self.kind == "eventfd":
             return self
         return self._replace(kind="slave" if self.kind == "master" else "master")
+
+
+def file_name(link: str) -> str:
+    """Return a link of /proc/PID/fd, or one name for all that may be of a pseudo-terminal."""
+    last = link.rpartition("/")[2]
+    return TERMINAL if link[:1] == "/" and (last.isdecimal() or last in _NAMES) else link
 
 
 def read_number(path: str, link: str) -> Numbered | None:
@@ -68,26 +81,38 @@ def read_number(path: str, link: str) -> Numbered | None:
     """
     if link == EVENTFD:
         # fs/eventfd.c:eventfd_show_fdinfo(), 5.14 to 6.18
-        number = _number(path, "eventfd-id")
+        number = _field(path, "eventfd-id")
         return None if number is None else Numbered("eventfd", number)
-    if not link.startswith(DEVICES):
+    if file_name(link) != TERMINAL:
         return None
-    with suppress(OSError):
+    with suppress(OSError, ValueError, IndexError):
         status = file_status(path)
-        if not stat.S_ISCHR(status.mode):
-            return None
-        if os.major(status.device) == _SLAVES:
-            # drivers/tty/pty.c:unix98_pty_init(), 5.14 to 6.18: a minor each.
-            number, filesystems = os.minor(status.device), {status.filesystem}
-            return Numbered("slave", number, frozenset(filesystems))
-        # drivers/tty/pty.c:pty_show_fdinfo(), 5.14 to 6.18
-        number = _number(path, "tty-index") if status.device == _MASTER else None
-        if number is not None:
-            return Numbered("master", number, frozenset({status.filesystem, *_beside(path, link)}))
+        return _terminal(path, status) if stat.S_ISCHR(status.mode) else None
     return None
 
 
-def _number(path: str, key: str) -> int | None:
+def _terminal(path: str, status: FileStatus) -> Numbered | None:
+    process = path.partition("/fd/")[0]
+    if os.major(status.device) == _SLAVES:
+        # drivers/tty/pty.c:unix98_pty_init(), 5.14 to 6.18: a minor each.
+        return Numbered("slave", os.minor(status.device), frozenset({status.filesystem}))
+    if status.device == _OWN_TERMINAL:
+        # proc_pid_stat(5): the seventh field.
+        device = int(read_bytes(f"{process}/stat").rpartition(b")")[2].split()[4])
+        if os.major(device) == _SLAVES:
+            return Numbered("slave", os.minor(device), _mounted(process))
+    # drivers/tty/pty.c:pty_show_fdinfo(), 5.14 to 6.18
+    number = _field(path, "tty-index") if status.device == _MASTER else None
+    if number is None:
+        return None
+    mount = _field(path, "mnt_id")
+    # It was opened in the mount namespace that the process has now, or in ours before that.
+    beside = _mounted(process, mount) or _mounted(str(PROC / "self"), mount)
+    return Numbered("master", number, beside | {status.filesystem})
+
+
+def _field(path: str, key: str) -> int | None:
+    """The number that fdinfo has for a descriptor."""
     with suppress(OSError, ValueError):
         for line in read_lines(Path(path.replace("/fd/", "/fdinfo/")), _MOST_BYTES):
             name, _, value = line.partition(":")
@@ -96,13 +121,22 @@ def _number(path: str, key: str) -> int | None:
     return None
 
 
-def _beside(path: str, link: str) -> set[int]:
-    """The file system of the slaves of a master that is in another one.
+def _mounted(process: str, parent: int | None = None) -> frozenset[int]:
+    """The file systems of slaves that a process sees: those mounted at `pts` in one mount, or all.
 
-    The kernel takes what is mounted at `pts` beside it (fs/devpts/inode.c:devpts_mntget(), 5.14 to
-    6.18).
+    The kernel takes for a master what is mounted beside it (fs/devpts/inode.c:devpts_mntget(), 5.14
+    to 6.18). To look a path up there could take as long as somebody's FUSE server likes.
     """
-    process = path.partition("/fd/")[0]
-    with suppress(OSError):
-        return {file_status(f"{process}/root{os.path.dirname(link)}/pts").device}
-    return set()
+    found: dict[str, int] = {}
+    for line in read_lines(Path(process, "mountinfo"), _MOST_MOUNT_BYTES):
+        # proc_pid_mountinfo(5)
+        mount, _, rest = line.partition(" - ")
+        number, within, device, _, point, *_ = mount.split()
+        if rest.partition(" ")[0] != "devpts":
+            continue
+        # What is mounted on it hides it.
+        is_above = found.pop(within, None) is not None
+        if is_above or parent is None or (int(within) == parent and point.endswith("/pts")):
+            major, _, minor = device.partition(":")
+            found[number] = os.makedev(int(major), int(minor))
+    return frozenset(found.values())
