@@ -589,7 +589,7 @@ def test_wait_for_one_file_belongs_to_the_round(
         sample
         for sample in samples
         if any(
-            sleep.syscall == "poll" and sleep.ns >= answer_ns // 2
+            sleep.syscall in {"poll", "ppoll"} and sleep.ns >= answer_ns // 2
             for sleep in assert_accounted(sample).sleeps
         )
     ]
