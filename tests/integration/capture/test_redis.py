@@ -40,8 +40,14 @@ def busy_redis(tmp_path: Path, closing: ExitStack) -> int:
 
 
 def answers(path: Path) -> bool:
+    """Whether it does. Its end of this connection is closed then, and none of its files."""
     with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(os.fspath(path)) == 0
+        if client.connect_ex(os.fspath(path)):
+            return False
+        client.send(b"QUIT\r\n")
+        while client.recv(64):
+            pass
+        return True
 
 
 def start(closing: ExitStack, *command: object) -> subprocess.Popen[bytes]:
