@@ -51,8 +51,8 @@ def test_a_mutex_is_given_by_the_owners_function() -> None:
         assert waker.tid == victim.reported["owner"]
         assert "futex_wake" in waker.kernel_stack
         assert not any("bpf" in name for name in waker.kernel_stack)
-        assert "owner" in waker.user_stack
-        assert waker.user_stack.index("owner") < waker.user_stack.index("start_thread")
+        # Behind it is start_thread(), which has no name in a libc without symbols.
+        assert "owner" in waker.user_stack[:-1]
         plain = captured(victim.pid, waker_stacks=False)
         assert {each.user_stack for each in wakers(plain, "victim", "futex")} == {()}
 
