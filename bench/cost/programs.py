@@ -14,7 +14,7 @@ from kernel_delay.loader.objects import load_object, open_object
 from kernel_delay.loader.programs import BpfObject
 
 _WINDOW = WindowPlan(sample_time_ns=500_000_000)
-# BPFLOG_LEVEL2 | BPF_LOG_STATS: each instruction, whenever it is processed, and sums.
+# BPF_LOG_LEVEL2 | BPF_LOG_STATS: each instruction, whenever it is processed, and sums.
 LOG_LEVEL = 2 | 4
 LOG_SIZE = 1 << 24
 _REGISTERS = re.compile(r"^\d+: R\d", re.MULTILINE)

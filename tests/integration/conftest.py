@@ -15,6 +15,7 @@ from lab.instance import Instance
 from lab.traffic import Traffic
 from tests import ovs_with_usdt
 from tests.integration import kernel_datapath, oracles
+from tests.needs import need_registers
 from tests.workload import LASTS_S
 
 
@@ -35,8 +36,7 @@ def uprobes(measurable: None) -> None:
 @pytest.fixture(scope="session")
 def earlier_calls(measurable: None) -> None:
     """Skips where the kernel does not say in which call a thread is whose entry was not seen."""
-    if not read_kernel_features().knows_earlier_calls:
-        pytest.skip("this kernel has no bpf_task_pt_regs() (Linux 5.15)")
+    need_registers()
 
 
 @pytest.fixture(scope="session")

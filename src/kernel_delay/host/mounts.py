@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_delay.host.file_status import file_status
-from kernel_delay.host.proc_text import read_bytes
+from kernel_delay.host.proc_text import read_bytes, read_number
 
 # Of a table of mounts; a node of Kubernetes has some 300 KiB.
 _MOST_BYTES = 16 << 20
@@ -93,11 +93,10 @@ class Mounts:
 
 def _mount_of(fd: int) -> int:
     """The number of the mount of an open file; proc_pid_fdinfo(5). The kernel asks nobody."""
-    for line in read_bytes(_SELF / "fdinfo" / str(fd)).split(b"\n"):
-        name, _, value = line.partition(b":")
-        if name == b"mnt_id":
-            return int(value)
-    raise OSError(0, "the kernel does not show its mount")
+    mount = read_number(_SELF / "fdinfo" / str(fd), "mnt_id")
+    if mount is None:
+        raise OSError(0, "the kernel does not show its mount")
+    return mount
 
 
 def _mount_of_root() -> int:

@@ -45,6 +45,20 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def read_lines(path: Path, most_bytes: int = -1) -> list[str]:
+def read_lines(path: Path | str, most_bytes: int = -1) -> list[str]:
     """Return the lines of a file, so much of it at most; OSError if it can't be read."""
     return lines_of(read_text(path, most_bytes))
+
+
+def read_number(path: Path | str, key: str, most_bytes: int = -1) -> int | None:
+    """Return the number of the line `key: number` of a file; None if it has no such line.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: what the line has is no number.
+    """
+    for line in read_lines(path, most_bytes):
+        name, _, value = line.partition(":")
+        if name == key:
+            return int(value)
+    return None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -51,8 +52,9 @@ def test_a_mutex_is_given_by_the_owners_function() -> None:
         assert waker.tid == victim.reported["owner"]
         assert "futex_wake" in waker.kernel_stack
         assert not any("bpf" in name for name in waker.kernel_stack)
-        # Behind it is start_thread(), which has no name in a libc without symbols.
-        assert "owner" in waker.user_stack[:-1]
+        behind = waker.user_stack[waker.user_stack.index("owner") + 1 :]
+        # The libc of arm64's guests has no name for it.
+        assert "start_thread" in behind or (behind and platform.machine() == "aarch64")
         plain = captured(victim.pid, waker_stacks=False)
         assert {each.user_stack for each in wakers(plain, "victim", "futex")} == {()}
 

@@ -22,8 +22,8 @@ from kernel_delay.host.kernel_names import (
     POLLS,
     SET_POLLS,
 )
-from kernel_delay.host.open_files.numbered import EVENTFD, Numbered, file_name, read_number
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.open_files.numbered import EVENTFD, Numbered, file_name, find_numbered
+from kernel_delay.host.proc_text import read_lines, read_number
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.host.target import PROC, children_of, read_comm, read_stat
 from kernel_delay.model import FileKind, FilePeer
@@ -85,7 +85,7 @@ def describe(pid: int, tid: int, fd: int, inode: int) -> Descriptor | None:
         reads, writes = access(path)
         if now.inode & INODE_MASK != inode:
             return None
-        kind, numbered = _kind(own, link, now.mode), read_number(path, link)
+        kind, numbered = _kind(own, link, now.mode), find_numbered(path, link)
         return Descriptor(kind, link, now.inode, reads, writes, numbered)
     except OSError:
         return None
@@ -283,12 +283,10 @@ PIDFD = "anon_inode:[pidfd]"
 
 def process_of_pidfd(pid: int, fd: int) -> tuple[FilePeer, ...]:
     """Return the process that such a descriptor of process `pid` is of; none if it is not known."""
-    with suppress(OSError):
-        for line in read_lines(Path(f"/proc/{pid}/fdinfo/{fd}"), MOST_FDINFO_BYTES):
-            key, _, number = line.partition(":")
-            # -1: it has ended. 0: it is of a PID namespace beside ours.
-            if key == "Pid" and number.strip().isdecimal() and int(number):
-                return (_peer(int(number)),)
+    with suppress(OSError, ValueError):
+        number = read_number(f"/proc/{pid}/fdinfo/{fd}", "Pid", MOST_FDINFO_BYTES)
+        # -1: it has ended. 0: it is of a PID namespace beside ours.
+        return (_peer(number),) if number is not None and number > 0 else ()
     return ()
 
 

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from kernel_delay.host.open_files import MINOR_BITS, MOST_CPU_S, links, processes
-from kernel_delay.host.proc_text import read_lines
+from kernel_delay.host.proc_text import read_lines, read_number
 from kernel_delay.host.target import PROC
 
 # Of the mounts of a process.
@@ -49,9 +48,6 @@ def fuse_server(device: int, likely: Iterable[int] = ()) -> int | None:
 def _connection(path: str) -> int | None:
     """Of a descriptor, the device of the file system that it serves."""
     with suppress(OSError, ValueError):
-        for line in read_lines(Path(path.replace("/fd/", "/fdinfo/"))):
-            # fs/fuse/dev.c:fuse_dev_show_fdinfo()
-            key, _, value = line.partition(":")
-            if key == "fuse_connection":
-                return int(value)
+        # fs/fuse/dev.c:fuse_dev_show_fdinfo()
+        return read_number(path.replace("/fd/", "/fdinfo/"), "fuse_connection")
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kernel_delay.host.file_status import FileStatus, file_status
-from kernel_delay.host.proc_text import read_bytes, read_lines
+from kernel_delay.host.proc_text import read_bytes, read_lines, read_number
 from kernel_delay.host.target import PROC
 
 EVENTFD = "anon_inode:[eventfd]"
@@ -46,7 +46,7 @@ class Numbered(NamedTuple):
 
     def is_at(self, path: str, link: str) -> bool:
         """Whether a descriptor of /proc/PID/fd is of this; `link` is what it shows."""
-        found = read_number(path, link)
+        found = find_numbered(path, link)
         return (
             found is not None
             and (found.kind, found.number) == (self.kind, self.number)
@@ -72,7 +72,7 @@ def file_name(link: str) -> str:
     return TERMINAL if link[:1] == "/" and (last.isdecimal() or last in _NAMES) else link
 
 
-def read_number(path: str, link: str) -> Numbered | None:
+def find_numbered(path: str, link: str) -> Numbered | None:
     """Return which such file a descriptor is of; None if it is another one, or is gone.
 
     Args:
@@ -114,10 +114,7 @@ def _terminal(path: str, status: FileStatus) -> Numbered | None:
 def _field(path: str, key: str) -> int | None:
     """The number that fdinfo has for a descriptor."""
     with suppress(OSError, ValueError):
-        for line in read_lines(Path(path.replace("/fd/", "/fdinfo/")), _MOST_BYTES):
-            name, _, value = line.partition(":")
-            if name == key:
-                return int(value)
+        return read_number(path.replace("/fd/", "/fdinfo/"), key, _MOST_BYTES)
     return None
 
 
