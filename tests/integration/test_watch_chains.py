@@ -5,7 +5,6 @@ from pathlib import Path
 from tests.verdicts.staging import running
 from tests.watching.asking_rounds import asking_loop, slow_server
 from tests.watching.watch import samples_in, watch_of
-from tests.workload import wait_until
 
 OPTIONS = ("--threshold", "0.2", "--no-stacks")
 
@@ -17,7 +16,7 @@ def test_record_names_the_root_of_a_wait_chain(root_user: None, tmp_path: Path) 
         running(asking_loop, path, name="loop") as loop,
         watch_of(loop.pid, tmp_path / "recordings", *OPTIONS, "--chains") as watching,
     ):
-        wait_until(lambda: len(watching.recordings()) >= 4, "the recordings")
+        watching.wait_for_recordings(4)
         watching.end()
         samples = [sample for each in watching.recordings() for sample in samples_in(each)]
     assert all(sample.threads[0].chain is not None for sample in samples)
@@ -45,7 +44,7 @@ def test_records_have_no_chains_unless_asked_for(root_user: None, tmp_path: Path
         running(asking_loop, path, name="loop") as loop,
         watch_of(loop.pid, tmp_path / "recordings", *OPTIONS) as watching,
     ):
-        wait_until(lambda: bool(watching.recordings()), "a recording")
+        watching.wait_for_recordings()
         watching.end()
         samples = [sample for each in watching.recordings() for sample in samples_in(each)]
     assert all(sample.threads[0].chain is None for sample in samples)

@@ -73,7 +73,7 @@ def test_each_log_line_has_one_record_and_vice_versa(
         slow_ovs.make(MAIN, cause, LONG_MS)
     waker.join()
     slow_ovs.ovs.appctl("version")
-    wait_until(lambda: len(watching.recordings()) >= len(causes), "the recordings")
+    watching.wait_for_recordings(len(causes))
     text = watching.end()
 
     lines = [parse_line(line) for line in slow_ovs.logged()[before:]]
@@ -84,12 +84,14 @@ def test_each_log_line_has_one_record_and_vice_versa(
     assert len(lines) >= len(causes)
     for log, sample in zip(logs, samples, strict=True):
         assert sample.round is not None
-        assert sample.round.tid == slow_ovs.ovs.pid
-        assert log is None or log.thread == ""
-        # Between the poll and OVS's own look at its clock it may be kept from the CPU. What was
-        # long by that alone has no line.
         (thread,) = sample.threads
         assert thread.time is not None
+        # All threads are stopped at once: whichever has a round then has a long one.
+        is_main = sample.round.tid == slow_ovs.ovs.pid
+        assert is_main or thread.time.stopped_ns > 0, thread
+        assert log is None or is_main == (log.thread == "")
+        # Between the poll and OVS's own look at its clock it may be kept from the CPU. What was
+        # long by that alone has no line.
         stolen_ns = thread.task_times.steal_ns if thread.task_times is not None else None
         interrupted_ns = thread.time.hard_irq_ns + thread.time.soft_irq_ns
         kept_ns = thread.time.ready_ns + thread.time.unaccounted_ns + interrupted_ns
@@ -106,7 +108,7 @@ def test_each_log_line_has_one_record_and_vice_versa(
 def test_a_record_says_what_kept_the_thread(slow_ovs: LongRounds, watching: Watching) -> None:
     slow_ovs.make(MAIN, "lock", LONG_MS)
     slow_ovs.make(MAIN, "write", LONG_MS)
-    wait_until(lambda: len(watching.recordings()) >= 2, "the recordings")
+    watching.wait_for_recordings(2)
     watching.end()
 
     lock, write = (sample for path in watching.recordings() for sample in samples_in(path))
@@ -130,7 +132,7 @@ def test_what_a_thread_computed_has_the_function_that_did(
     slow_ovs: LongRounds, watching: Watching
 ) -> None:
     slow_ovs.make(MAIN, "compute", LONG_MS)
-    wait_until(lambda: bool(watching.recordings()), "the recording")
+    watching.wait_for_recordings()
     text = watching.end()
 
     (sample,) = samples_in(watching.recordings()[0])
@@ -145,7 +147,7 @@ def test_report_of_a_record_names_the_thread_and_round(
     slow_ovs: LongRounds, watching: Watching
 ) -> None:
     slow_ovs.make(MAIN, "sleep", LONG_MS)
-    wait_until(lambda: bool(watching.recordings()), "the recording")
+    watching.wait_for_recordings()
     watching.end()
 
     (path,) = watching.recordings()
@@ -161,7 +163,7 @@ def test_json_of_the_recordings_is_what_was_printed(slow_ovs: LongRounds, tmp_pa
     with watch_of(slow_ovs.ovs.pid, tmp_path / "recordings", "--json") as watching:
         for _ in range(2):
             slow_ovs.make(MAIN, "sleep", LONG_MS)
-        wait_until(lambda: len(watching.recordings()) >= 2, "the recordings")
+        watching.wait_for_recordings(2)
         live = watching.end()
 
     command = [*KERNEL_DELAY, "report", "--json", *map(os.fspath, watching.recordings())]
@@ -342,7 +344,7 @@ def test_with_little_memory_it_goes_on_without_stacks(tmp_path: Path) -> None:
             wait_until(lambda: "without stacks" in watching.said(), "what it gives up")
             wait_until(lambda: "nothing more to do without" in watching.said(), "that this is all")
             workload.send()
-            wait_until(lambda: bool(watching.recordings()), "a recording")
+            watching.wait_for_recordings()
             watching.end()
     finally:
         workload.kill()

@@ -9,7 +9,6 @@ import msgspec
 
 from tests.commands import KERNEL_DELAY
 from tests.watching.watch import watch_of
-from tests.workload import wait_until
 
 MS = 1_000_000
 ROUNDS = 12
@@ -64,7 +63,7 @@ def test_what_rounds_have_more_of_is_named(root_user: None, tmp_path: Path) -> N
             for slept_ms in SLEPT_MS:
                 for _ in range(ROUNDS):
                     go(CPU_MS, slept_ms)
-            wait_until(lambda: len(watching.recordings()) >= 2 * ROUNDS, "the recordings")
+            watching.wait_for_recordings(2 * ROUNDS)
             watching.end()
         lines.close()
     # On an emulated CPU the first round can be a long one too.

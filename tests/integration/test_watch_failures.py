@@ -39,7 +39,7 @@ def are_whole(watching: Watching) -> bool:
 def test_a_kill_leaves_nothing_torn(looping: Workload, tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     with watch_of(looping.pid, folder, "--threshold", "0") as watching:
-        wait_until(lambda: len(watching.recordings()) >= 10, "recordings")
+        watching.wait_for_recordings(10)
         watching.process.kill()
         watching.process.wait()
     before = watching.recordings()
@@ -175,7 +175,7 @@ def test_sum_of_an_exited_process_includes_its_last_thread(root_user: None, tmp_
     workload = Workload([compile_workload("round_loop", "-lpthread"), 1, LONG_MS])
     try:
         with watch_of(workload.pid, tmp_path / "recordings", *THRESHOLD) as watching:
-            wait_until(lambda: bool(watching.recordings()), "a recording")
+            watching.wait_for_recordings()
             workload.send()
             workload.line()
             # So that it is collected, and gone.
@@ -215,7 +215,7 @@ def test_ended_thread_has_one_row_and_no_open_round(root_user: None, tmp_path: P
 
 def test_a_target_that_is_killed_ends_it(looping: Workload, tmp_path: Path) -> None:
     with watch_of(looping.pid, tmp_path / "recordings", *THRESHOLD) as watching:
-        wait_until(lambda: bool(watching.recordings()), "a recording")
+        watching.wait_for_recordings()
         os.kill(looping.pid, signal.SIGKILL)
         assert watching.process.wait(HANGS_S) == 0
         assert f"process {looping.pid} exited" in watching.said()

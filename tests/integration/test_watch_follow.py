@@ -61,7 +61,7 @@ def test_the_count_is_of_all_processes(start: Start, tmp_path: Path) -> None:
     with watch_of(first.pid, tmp_path / "recordings", *OPTIONS, "--count", str(count)) as watching:
         first.send()
         # A poll may be missed: its round has no record.
-        wait_until(lambda: len(watching.recordings()) >= 2, "its records")
+        watching.wait_for_recordings(2)
         first.kill()
         wait_until_it_waits(watching)
         before = len(watching.recordings())

@@ -39,6 +39,23 @@ class Watching(NamedTuple):
     def recordings(self) -> list[Path]:
         return sorted(self.folder.glob("*.kdr"))
 
+    def wait_for_recordings(self, count: int = 1) -> None:
+        """Wait until there are so many; fails with what it said where it ends or none comes."""
+
+        def are_there() -> bool:
+            assert self.process.poll() is None or len(self.recordings()) >= count, self.said()
+            return len(self.recordings()) >= count
+
+        try:
+            wait_until(are_there, f"{count} recordings")
+        except AssertionError:
+            # It answers with what each thread does, and how many rounds that had.
+            before = self.said()
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGUSR1)
+                wait_until(lambda: self.said() != before or self.process.poll() is not None)
+            raise AssertionError(f"{len(self.recordings())} of {count}: {self.said()}") from None
+
     def end(self, exit_code: int = os.EX_OK) -> str:
         """End it as Ctrl-C does; what it printed."""
         self.process.send_signal(signal.SIGINT)

@@ -370,7 +370,7 @@ static __always_inline void note_switch(bool preempt, struct task_struct *prev,
 	if (is_target(prev))
 		switch_out(prev, cpu, rq, preempt, &timestamp);
 	run_queue->next = (__u64)next;
-	if (options.polls_only && has_run_queues())
+	if (options.rounds && has_run_queues())
 		run_queue->behind_ns = timestamp.now_ns - rq->clock;
 }
 

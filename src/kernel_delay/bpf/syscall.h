@@ -239,6 +239,8 @@ static __always_inline void note_entry(struct thread *thread, struct task_struct
 	__u64 syscall = syscall_id(task, number);
 	struct timestamp timestamp;
 
+	if (options.rounds && thread->mode == MODE_SYSCALL)
+		begin_round_of_missed_return(thread);
 	take_timestamp_at(&timestamp, entry_ns(thread, syscall_flags(syscall), regs));
 	see_round(&timestamp, thread);
 	enter_syscall(thread, syscall, regs, &timestamp);

@@ -6,6 +6,7 @@
 #define KERNEL_DELAY_UNSEEN_H
 
 #include "accounting.h"
+#include "round.h"
 #include "run_queue.h"
 #include "state.h"
 
@@ -238,21 +239,48 @@ __noinline int end_unseen_wait(struct thread *thread, struct thread_record *reco
 	return 0;
 }
 
+/* When @task got its CPU last, by that one's run queue; 0 if the kernel does not count it. */
+static __always_inline __u64 last_arrival(const struct task_struct *task)
+{
+	return counts_waits() ? task->sched_info.last_arrival : 0;
+}
+
 /*
- * Since when the current thread, @thread, has its CPU: since now, unless the kernel shows more. Not
+ * When that was, if @thread was not seen before to leave its CPU: by now, unless it is known. Not
  * static, as take_record().
  */
-__noinline __u64 arrival_ns(const struct thread *thread, __u64 now_ns)
+__noinline __u64 arrival_ns(const struct thread *thread, __u64 arrived_ns, __u64 now_ns)
 {
 	const struct run_queue *run_queue = run_queue_of(bpf_get_smp_processor_id());
-	__u64 arrived_ns;
 
-	if (!thread || !counts_waits() || !run_queue || !run_queue->behind_ns)
+	if (!thread || !arrived_ns || !run_queue || !run_queue->behind_ns)
 		return now_ns;
-	arrived_ns = bpf_get_current_task_btf()->sched_info.last_arrival + run_queue->behind_ns;
+	arrived_ns += run_queue->behind_ns;
 	if (arrived_ns < thread->since_ns)
 		arrived_ns = thread->since_ns;
 	return arrived_ns < now_ns ? arrived_ns : now_ns;
+}
+
+/*
+ * The current thread, @thread, enters a call, and was seen to enter its poll last: the return was
+ * missed that a round began with. It begins as the thread got its CPU, or entered the poll on it.
+ * Not static, as take_record().
+ */
+__noinline int begin_round_of_missed_return(struct thread *thread)
+{
+	struct timestamp timestamp = {};
+
+	if (!options.rounds || options.polls_only || !thread || thread->mode != MODE_SYSCALL ||
+	    thread->round_stop_ns == NEVER_NS ||
+	    !leaves_poll(thread, syscall_flags(thread->syscall)))
+		return 0;
+	timestamp.now_ns =
+		arrival_ns(thread, last_arrival(bpf_get_current_task_btf()), bpf_ktime_get_ns());
+	if (timestamp.now_ns < thread->syscall_since_ns)
+		timestamp.now_ns = thread->syscall_since_ns;
+	thread->poll_return_ns = timestamp.now_ns;
+	begin_own_round(thread, &timestamp, false);
+	return 0;
 }
 
 /* How long @next, of @thread, which is to get on its CPU, waited for one since it left the last. */

@@ -272,6 +272,38 @@ __noinline int end_sleep(struct thread *thread, struct thread_record *record,
 }
 
 /*
+ * @thread, which is off its CPU, was seen to wait in its poll last: its round began as it got on
+ * one, at @arrived_ns, or by now. Not static, as take_record().
+ */
+__noinline bool begin_round_before_sleep(struct thread *thread, __u64 arrived_ns)
+{
+	struct timestamp timestamp = {};
+
+	if (!options.polls_only || !thread)
+		return false;
+	timestamp.now_ns = arrival_ns(thread, arrived_ns, bpf_ktime_get_ns());
+	see_round(&timestamp, thread);
+	return leave_seen_call(thread, NULL, &timestamp);
+}
+
+/*
+ * Has @task, which sleeps, of @thread, come from its poll? It was seen to wait there last, ran
+ * since, and is in that no more.
+ */
+static __always_inline bool has_left_poll(const struct thread *thread, struct task_struct *task)
+{
+	struct pt_regs *regs;
+
+	if (!HAS_TASK_PT_REGS || !thread->polls || thread->mode != MODE_SYSCALL ||
+	    !has_unseen_run(thread, task))
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	/* Outside of calls the number is negative, and has no flags. */
+	return !(syscall_flags(syscall_id(task, syscall_number((struct pt_regs___syscall *)regs))) &
+		 (SYSCALL_IS_POLL | SYSCALL_MAY_POLL | SYSCALL_RESTARTS));
+}
+
+/*
  * @task can run again, if it does not run already: it may be woken before it
  * slept. One on a CPU of which another state is known is back without having
  * been seen, and here its run queue may not be locked.
@@ -283,8 +315,12 @@ static __always_inline void wake(struct task_struct *task)
 	struct timestamp timestamp;
 	struct queue_place at;
 
-	if (!thread || is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING) ||
-	    task->on_cpu)
+	if (!thread || task->on_cpu)
+		return;
+	if (options.polls_only && has_left_poll(thread, task) &&
+	    begin_round_before_sleep(thread, last_arrival(task)))
+		note_task_times(&thread->round_times, thread, task, kernel_run_queue(task));
+	if (is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING))
 		return;
 	take_timestamp_at(&timestamp, wakeup_ns(thread));
 	use_round(&timestamp, thread);

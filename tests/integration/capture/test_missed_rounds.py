@@ -30,7 +30,7 @@ MS = 1_000_000
 THRESHOLD_MS, LENGTH_MS = 100, 400
 
 # Waits for a word, and does that. It answers as its poll ends, spins until it is told to go on, and
-# answers as it is done.
+# answers as it is done. Of a nap nobody is told before it is over.
 WORK = f"""
 import os, select, time
 os.set_blocking(0, False)
@@ -43,6 +43,8 @@ while True:
     select.select([0], [], [])
     work = os.read(0, 100)
     if not work: break
+    if work == b"nap":
+        time.sleep({LENGTH_MS / 1000})
     os.write(1, b"b")
     while True:
         try:
@@ -79,6 +81,53 @@ def test_round_is_reported_if_the_switch_it_began_with_was_missed(
     ran_ns = its.user_ns + its.kernel_ns + its.hard_irq_ns + its.soft_irq_ns
     done_ns = its.blocked_ns if work == "sleep" else ran_ns
     assert done_ns >= 0.9 * LENGTH_MS * MS - its.ready_ns, its
+
+
+@pytest.mark.usefixtures("earlier_calls")
+@pytest.mark.parametrize("missed", [("on_sched_switch",), ("on_sched_switch", "on_sched_wakeup")])
+def test_round_is_reported_if_it_sleeps_before_anything_is_seen(
+    missed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with target_of(monkeypatch) as target:
+
+        def ask() -> None:
+            target.tell(b"nothing", b"b")
+            target.tell(b"go on", b"e")
+            target.wait_until_it_polls()
+            poll = target.call()
+            with target.programs.blind(*missed):
+                target.write(b"nap")
+                wait_until(lambda: target.call() not in (poll, "running"), "the nap")
+            target.hear(b"b")
+            target.tell(b"go on", b"e")
+
+        sample = max(target.rounds(ask), key=lambda each: each.window.duration_ns)
+
+    assert sample.window.duration_ns >= LENGTH_MS * MS
+    its = assert_accounted(sample).time
+    assert its is not None
+    assert its.blocked_ns + its.unaccounted_ns >= 0.9 * LENGTH_MS * MS - its.ready_ns, its
+
+
+@pytest.mark.parametrize("work", ["compute", "sleep", "nap"])
+def test_round_is_reported_if_the_return_of_its_poll_was_missed(
+    work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all calls are hooked."""
+    with target_of(monkeypatch, calls=True) as target:
+
+        def ask() -> None:
+            target.tell(b"nothing", b"b")
+            target.tell(b"go on", b"e")
+            target.wait_until_it_polls()
+            with target.programs.blind("on_sys_exit"):
+                target.tell(work.encode(), b"b")
+            target.tell(b"go on", b"e")
+
+        sample = max(target.rounds(ask), key=lambda each: each.window.duration_ns)
+
+    assert_accounted(sample)
+    assert sample.window.duration_ns >= LENGTH_MS * MS
 
 
 @pytest.mark.usefixtures("earlier_calls")
@@ -219,10 +268,22 @@ class Asked:
 
     def tell(self, word: bytes, answer: bytes) -> None:
         """Tell it one word, and wait for its answer."""
+        self.write(word)
+        self.hear(answer)
+
+    def write(self, word: bytes) -> None:
+        """Tell it one word."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(word)
+
+    def hear(self, answer: bytes) -> None:
+        """Wait for its answer."""
+        assert self._process.stdout is not None
         assert self._process.stdout.read(1) == answer
+
+    def call(self) -> str:
+        """The call that it is in; see proc_pid_syscall(5)."""
+        return Path(f"/proc/{self._process.pid}/syscall").read_text().split()[0]
 
     def wait_until_it_polls(self) -> None:
         """It sleeps nowhere else."""
@@ -251,19 +312,19 @@ def programs_of(watch: Watch) -> Holed:
     return programs
 
 
-def watch_of(pid: int, monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watch_of(pid: int, monkeypatch: pytest.MonkeyPatch, *, calls: bool = False) -> Watch:
     """A watch whose programs can be."""
     monkeypatch.setattr(rounds_watch, "Programs", Holed)
-    return Watch(find_target(pid), RoundPlan(threshold_ns=THRESHOLD_MS * MS))
+    return Watch(find_target(pid), RoundPlan(threshold_ns=THRESHOLD_MS * MS, calls=calls))
 
 
 @contextmanager
-def target_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+def target_of(monkeypatch: pytest.MonkeyPatch, *, calls: bool = False) -> Iterator[Asked]:
     """A program to be asked."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", WORK]
     with (
         subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0) as target,
-        watch_of(target.pid, monkeypatch) as watch,
+        watch_of(target.pid, monkeypatch, calls=calls) as watch,
     ):
         yield Asked(target, watch)
