@@ -52,6 +52,12 @@ def need_unix_diag() -> None:
             pytest.skip("this kernel has no CONFIG_UNIX_DIAG")
 
 
+def need_other_debians() -> None:
+    """Skips where none can be made: a guest with a Debian of its own has no network and no apt."""
+    if is_emulated() and shutil.which("apt-get") is None:
+        pytest.skip("a root of another Debian takes apt and a network")
+
+
 def need_registers() -> None:
     """Skips where no program is given the registers of a thread beside its own (Linux 5.15)."""
     if not in_kernels_types("BPF_FUNC_task_pt_regs"):

@@ -301,7 +301,7 @@ def test_cpu_time_of_a_cgroup_is_that_of_all_its_processes(
     hidden_ns = unknown_ns(sample)
     # Who runs more on an emulated CPU, two of them at a time, is not sure.
     others_ns = limit.used_ns - ran[0] - hidden_ns
-    assert "Other processes had " in said.text or 2 * others_ns <= limit.used_ns
+    assert "Other processes had " in said.text or 2 * (others_ns - LATE_NS) <= limit.used_ns
     assert " of the CPU time that its cgroup used." in said.text or hidden_ns
 
 

@@ -107,8 +107,9 @@ class Measured:
         return Sample("kernel-delay/3", target, "", "", window, threads, lost=lost)
 
 
-# What may be so here, whatever was missed: who else wants the CPU, or interrupts it.
-OF_OTHERS = {"cpu_contention", "interrupt_load"}
+# What may be so here, whatever was missed: who else wants the CPU, or interrupts it. A fault takes
+# an emulated CPU a millisecond and more.
+OF_OTHERS = {"cpu_contention", "interrupt_load", *(["page_faults"] if is_emulated() else [])}
 
 
 def reported_of_the_kernel(sample: Sample) -> list[str]:

@@ -22,7 +22,7 @@ from kernel_delay.model import Sample, Sleep
 from tests.integration.capture.captures import UNTIL_ENDED_S, StartCapture, thread
 from tests.integration.capture.test_rounds import watched
 from tests.needs import is_preempt_rt, need_unix_diag
-from tests.system_calls import syscall_number
+from tests.system_calls import made_call, syscall_number
 from tests.verdicts.cgroups import cgroup, controller, join, unified
 from tests.verdicts.truth import NotHereError
 from tests.workload import stop, wait_until
@@ -120,7 +120,7 @@ def epoller(events: int, *fds: int) -> Iterator[int]:
 
 
 def wait_until_epolling(pid: int) -> None:
-    call = f"{syscall_number('epoll_wait')} "
+    call = f"{syscall_number(made_call('epoll_wait', 'epoll_pwait'))} "
     wait_until(lambda: Path(f"/proc/{pid}/syscall").read_text().startswith(call))
 
 
@@ -340,7 +340,8 @@ def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
     pipes = [os.pipe() for _ in range(2)]
     (first, _), (second, _) = pipes
     words = (sys.executable, "-c", POLLER, str(LIFE_S), str(first), str(second))
-    call = f"{syscall_number('poll')} "
+    name = made_call("poll", "ppoll")
+    call = f"{syscall_number(name)} "
     with subprocess.Popen(words, pass_fds=(first, second)) as process:
         syscall = Path(f"/proc/{process.pid}/syscall")
         wait_until(lambda: syscall.read_text().startswith(call))
@@ -357,7 +358,7 @@ def test_poll_of_one_file_names_it(start_capture: StartCapture) -> None:
         time.sleep(0.3)
         sample = capture.end()
         process.kill()
-    polls = [each for each in slept(sample, process.pid) if each.syscall == "poll"]
+    polls = [each for each in slept(sample, process.pid) if each.syscall == name]
     inodes = {os.fstat(fd).st_ino for fd in (first, second)}
     for fd in (fd for ends in pipes for fd in ends):
         os.close(fd)

@@ -20,7 +20,7 @@ from tests.integration.where.interpreters import (
     script,
     where,
 )
-from tests.needs import need_registers
+from tests.needs import need_other_debians, need_registers
 from tests.workload import wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
@@ -242,6 +242,7 @@ def test_interpreter_with_its_own_gil_has_its_holder(interpreter: str, tmp_path:
 
 @pytest.mark.parametrize("suite", ["bullseye", "trixie", "unstable"])
 def test_other_debians_name_the_gil_holder(suite: str) -> None:
+    need_other_debians()
     root = bare_root(suite, "python3-venv")
     enter = ["chroot", str(root), "python3", "-c", HOLDS_IN_C]
     with subprocess.Popen(enter, stdout=subprocess.PIPE, text=True) as process:

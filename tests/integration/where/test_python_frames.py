@@ -20,6 +20,7 @@ from tests.integration.where.interpreters import (
     script,
     where,
 )
+from tests.needs import need_other_debians
 from tests.workload import stop, wait_until
 
 pytestmark = pytest.mark.usefixtures("root_user", "measurable")
@@ -283,6 +284,7 @@ def test_old_line_tables_have_the_interpreters_lines(interpreter: str) -> None:
 
 @pytest.mark.parametrize("suite", ["bullseye", "trixie", "unstable"])
 def test_other_debians_have_their_own_frames(suite: str) -> None:
+    need_other_debians()
     root = bare_root(suite, "python3-venv")
     enter = ["chroot", str(root), "python3", "-c", ASLEEP]
     with subprocess.Popen(enter, stdout=subprocess.PIPE, text=True) as process:
@@ -293,6 +295,7 @@ def test_other_debians_have_their_own_frames(suite: str) -> None:
 
 
 def test_debug_build_has_one_remark() -> None:
+    need_other_debians()
     root = bare_root("bullseye", "python3-dbg")
     enter = ["chroot", str(root), "python3-dbg", "-c", "print(1, flush=True); input()"]
     with subprocess.Popen(
