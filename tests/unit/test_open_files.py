@@ -31,6 +31,7 @@ from kernel_delay.host.open_files.unix import UnixSockets, parsed
 from kernel_delay.host.process_memory import Patience
 from kernel_delay.host.target import PROC
 from kernel_delay.model import FilePeer, Sleep, SleepFile, SleepReason
+from tests.posix_queues import new_queue
 from tests.unit.samples import timed_thread
 from tests.workload import stop, wait_until
 
@@ -492,6 +493,15 @@ def test_eventfd_has_who_shares_it() -> None:
     os.close(second)
     assert [peer.pid for peer in files[0].peers if peer.pid != PID] == [child]
     assert not files[1].peers
+
+
+def test_posix_queue_has_who_shares_it() -> None:
+    queues = [new_queue(f"/kd-{PID}-{number}") for number in range(2)]
+    with child_with(queues[0]) as child, child_with(queues[1]):
+        file = file_of(slept(queues[0], "semaphore", "mq_timedreceive"))
+    for queue in queues:
+        os.close(queue)
+    assert [peer.pid for peer in file.peers if peer.pid != PID] == [child]
 
 
 def test_pidfd_has_its_process() -> None:

@@ -20,7 +20,7 @@ from kernel_delay.model import (
 from tests.unit.samples import TIMED_WINDOW_NS, bare_sample, timed_thread, window
 from tests.unit.verdict_samples import MS, PID, calls
 
-SERVER = FilePeer(4240, "server")
+SERVER, OWN = FilePeer(4240, "server"), FilePeer(PID, "client")
 TCP = SleepFile(
     5, 7, "tcp", "127.0.0.1:40000", peer_address="127.0.0.1:5432", peers=(SERVER,), is_client=True
 )
@@ -118,6 +118,28 @@ def test_eventfd_has_who_shares_it() -> None:
     file = SleepFile(4, 5, "eventfd", "anon_inode:[eventfd]", peers=(SERVER,))
     sleep = Sleep("eventfd", "read", (), False, 4, 480 * MS, 99 * MS, file=file)
     assert "waited for the eventfd shared with server (4240) in read for" in found(sleep).text
+
+
+@pytest.mark.parametrize(
+    ("call", "peer", "awaited"),
+    [
+        ("mq_timedreceive", SERVER, "a message in the POSIX queue shared with server (4240)"),
+        ("mq_timedsend", SERVER, "room in the POSIX queue shared with server (4240)"),
+        ("mq_timedsend", OWN, "room in a POSIX queue that no other process has open"),
+    ],
+)
+def test_posix_queue_has_who_shares_it(call: str, peer: FilePeer, awaited: str) -> None:
+    file = SleepFile(4, 5, "file", "/queue", peers=(peer,))
+    sleep = Sleep("semaphore", call, (), False, 4, 480 * MS, 99 * MS, file=file)
+    assert f"waited for {awaited} in {call} for" in found(sleep).text
+
+
+def test_who_stopped_the_other_user_of_a_queue_is_to_let_it_go_on() -> None:
+    file = SleepFile(4, 5, "file", "/queue", peers=(replace(SERVER, stopped=True),))
+    sleep = Sleep("semaphore", "mq_timedreceive", (), False, 4, 480 * MS, 99 * MS, file=file)
+    finding = found(sleep)
+    assert finding.who == "person"
+    assert "kill -CONT 4240" in (finding.advice or "")
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0.4, True), (1.4, True), (9, False)])

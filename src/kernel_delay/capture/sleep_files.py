@@ -29,7 +29,7 @@ from kernel_delay.host.open_files import (
 )
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC, thread_count
-from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
+from kernel_delay.model import POLL_REASONS, FileKind, Sleep, SleepFile, SleepReason, Thread
 
 if TYPE_CHECKING:
     from kernel_delay.host.open_files.inet import InetSockets
@@ -51,6 +51,8 @@ _KINDS: Mapping[SleepReason, frozenset[FileKind]] = {
     "socket_connect": _SOCKETS,
     "eventfd": frozenset(("eventfd",)),
     "terminal": frozenset(("device",)),
+    # A POSIX queue: nothing else of that reason has a file.
+    "semaphore": frozenset(("file",)),
     "disk": _OF_STORAGE,
     "page_cache": _OF_STORAGE,
     "network_filesystem": _OF_STORAGE,
@@ -192,13 +194,13 @@ def _find(
     """Say what a file is. `inet` has the other sockets of each process that they were asked of."""
     kind = described.kind
     file = SleepFile(fd=key.fd, inode=key.inode, kind=kind, name=encodable(described.link))
-    if kind == "pipe":
+    if kind == "pipe" or reason == "semaphore":
         # A poll waits for room where nothing can be read.
         writes = key.writes or not described.reads
         end = End(described.link, described.inode, reads=writes, writes=not writes)
         return _Found(file, end)
     # An event loop has an eventfd for its own threads: to look for others would take long.
-    if described.numbered is not None and (kind == "device" or reason == "eventfd"):
+    if described.numbered is not None and (kind == "device" or reason not in POLL_REASONS):
         other_end = described.numbered.other_end
         end = End(other_end.name, 0, reads=key.writes, writes=not key.writes, numbered=other_end)
         return _Found(file, end)

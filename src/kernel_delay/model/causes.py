@@ -105,7 +105,7 @@ FileKind = Literal[
 
 
 class FilePeer(Struct, frozen=True, gc=False):
-    """A process that has the other end of a pipe, pseudo-terminal or socket, or the same eventfd.
+    """A process with the other end of a pipe, terminal or socket, or the same eventfd or queue.
 
     Attributes:
         pid: The process, as the tool numbers it.

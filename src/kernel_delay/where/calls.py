@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from kernel_delay.formatting import NS_PER_MS, NS_PER_S, brief
 from kernel_delay.host.kernel_names import EPOLLS, FILE_CALLS, FUTEXES, WRITES, signal_name
 from kernel_delay.host.target import PROC, children_of, read_comm
+from kernel_delay.model import SleepReason
 from kernel_delay.symbols.memory import Read
 from kernel_delay.where import OR_A_TIMEOUT, Holder
 from kernel_delay.where.files import MOST_NAMED, Descriptor, Files, Found, peers
@@ -109,6 +110,7 @@ class Waited(Struct, frozen=True):
         more: How many further descriptors it waits for.
         timeout_ns: It waits for no longer than this. None: for as long as it takes, or not known.
         from_now: That is from now on, and not from when it began to wait.
+        reason: What a capture would call the wait for the descriptors.
     """
 
     words: str | None = None
@@ -117,6 +119,7 @@ class Waited(Struct, frozen=True):
     more: int = 0
     timeout_ns: int | None = None
     from_now: bool = False
+    reason: SleepReason = "poll"
 
 
 def arguments_of(registers: tuple[int, ...], compat: bool) -> tuple[int, ...]:
@@ -161,7 +164,10 @@ class Calls:
             return self._several(call, self._files.epoll(fd), f"epoll fd {fd}, which watches")
         if name in _OF_FILES:
             writes = name in WRITES or name == "sendfile"
-            return Waited(descriptors=(self._files.note(_signed(first), writes=writes),))
+            descriptor = self._files.note(_signed(first), writes=writes)
+            # Of files the calls of POSIX queues take these alone.
+            reason: SleepReason = "semaphore" if name.startswith("mq_") else "unknown"
+            return Waited(descriptors=(descriptor,), reason=reason)
         if name in ("poll", "ppoll", "ppoll_time64"):
             polled = self._polled(first, second)
             # Of an array that can't be read nothing is known.

@@ -98,7 +98,7 @@ def _files(
 ) -> dict[FileKey, SleepFile]:
     """What all the descriptors are of that are waited for, and who has the other ends."""
     asked: dict[FileKey, tuple[int, SleepReason]] = {
-        descriptor.key: (each.thread.tid, "poll")
+        descriptor.key: (each.thread.tid, each.waited.reason)
         for looked in found.values()
         for each in looked
         for descriptor in each.waited.descriptors

@@ -24,6 +24,7 @@ from lab.instance import Instance
 from tests import commands
 from tests.gdb_frames import are_gdbs, frames_by_gdb
 from tests.needs import need_registers, need_unix_diag, needed
+from tests.posix_queues import new_queue
 from tests.verdicts.cgroups import cgroup, join, unified
 from tests.verdicts.staging import Process, workload
 from tests.workload import wait_until
@@ -370,6 +371,26 @@ def test_other_end_of_a_read_is_named(opened: Callable[[Path], Ends], tmp_path: 
         comm = Path(f"/proc/{other}/comm").read_text().strip()
     assert f"{ends.said}{comm} ({other})" in (thread.waits_for or "")
     assert thread.holders == (Holder("peer", other, comm),)
+
+
+WAITS_AT_A_QUEUE = "import sys; from tests.posix_queues import receive; receive(int(sys.argv[1]))"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("eventfd", "import os, sys; os.eventfd_read(int(sys.argv[1]))"),
+        ("POSIX queue", WAITS_AT_A_QUEUE),
+    ],
+)
+def test_stopped_process_that_shares_it_is_named(kind: str, source: str) -> None:
+    fd = os.eventfd(0) if kind == "eventfd" else new_queue(f"/kd-{os.getpid()}")
+    with forked(SLEEPS, fd) as other, forked(source, fd) as waiter:
+        os.close(fd)
+        os.kill(other, signal.SIGSTOP)
+        wait_until(lambda: state(other) == "T" and state(waiter) == "S")
+        thread = threads_of(waiter)[waiter]
+    assert f"({other}), stopped)" in (thread.waits_for or "")
 
 
 def test_stopped_server_of_a_poll_is_said_to_be() -> None:

@@ -352,7 +352,7 @@ def _waited(sample: Sample, wait: Wait, slept: list[Sleep], file: MainFile | Non
     if slept and all(map(_opens_fifo, slept)):
         return f"waited for somebody to open the other end of a FIFO (named pipe){where}"
     phrase = file.phrase(sample, wait.reason) if file is not None else None
-    if wait.reason == "semaphore":
+    if wait.reason == "semaphore" and phrase is None:
         phrase = _IN_QUEUES.get(calls[0]) if len(calls) == 1 else None
     return f"waited for {phrase or wait.phrase}{where}"
 

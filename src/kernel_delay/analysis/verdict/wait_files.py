@@ -190,6 +190,12 @@ class MainFile(Struct, frozen=True):
 
     def _object(self, sample: Sample, reason: SleepReason) -> str | None:
         name, other = _NAMES.get(self.file.kind), self._other_end(sample)
+        if reason == "semaphore" and other is not None:
+            # Nothing else of that reason has a file.
+            wanted = "room" if self.writes else "a message"
+            if not self.file.more_peers and self._is_own(sample):
+                return f"{wanted} in a POSIX queue that no other process has open"
+            return f"{wanted} in the POSIX queue shared with {other}"
         if name is None or other is None:
             return None
         if reason in ("poll", "epoll"):
@@ -207,13 +213,17 @@ class MainFile(Struct, frozen=True):
             return f"data on the {name} from {other}"
         return f"{other} to accept its connection" if reason == "socket_connect" else None
 
+    def _is_own(self, sample: Sample) -> bool:
+        """Whether its own process has the other end, as far as is known, and no other."""
+        return all(peer.pid == sample.target.pid for peer in self.file.peers)
+
     def _other_end(self, sample: Sample) -> str | None:
         peers = self.file.peers
         if not peers:
             return self.file.peer_address
-        others = [peer for peer in peers if peer.pid != sample.target.pid]
-        if not others:
+        if self._is_own(sample):
             return "its own process"
+        others = [peer for peer in peers if peer.pid != sample.target.pid]
         first = _named(others[0])
         if others[1:]:
             return f"{first} or {len(peers) - 1} other process{'es' if peers[2:] else ''}"
