@@ -74,6 +74,16 @@ def test_no_thread_is_in_a_chain_twice(threads: dict[int, list[StateSlice]]) -> 
             assert len(root.tids) <= MOST_HOPS
 
 
+@pytest.mark.parametrize("writes", [True, False])
+def test_who_is_to_read_a_terminal_is_the_root_and_no_person_that_types(writes: bool) -> None:
+    threads = {
+        1: [StateSlice(0, 100, "blocked", "terminal", 2, writes_to_terminal=writes)],
+        2: [StateSlice(0, 100, "stopped")],
+    }
+    root = Root((2,), "stopped") if writes else Root((), "blocked", "terminal")
+    assert roots(1, threads, 0, 100) == {root: 100}
+
+
 def test_root_is_what_the_last_one_did() -> None:
     threads = {
         1: [StateSlice(0, 100, "blocked", "pipe", 2)],

@@ -45,6 +45,7 @@ class StateSlice(Struct, frozen=True, gc=False):
         ended_ns: When the waker ended the sleep, also of a part of it. 0: it lasts.
         by_client: Whether the waker's process is a client of the sleeper's.
         is_idle: Whether it waits for a request of that.
+        writes_to_terminal: Whether it waits until its terminal is read.
     """
 
     since_ns: int
@@ -58,6 +59,7 @@ class StateSlice(Struct, frozen=True, gc=False):
     ended_ns: int = 0
     by_client: bool = False
     is_idle: bool = False
+    writes_to_terminal: bool = False
 
 
 class Root(Struct, frozen=True):
@@ -120,7 +122,7 @@ class _Walk:
     def _of_sleep(self, each: StateSlice, tids: tuple[int, ...], first: int) -> Counter[Root]:
         """Split a sleep of the last of `tids`, or of the `first` thread."""
         length_ns = each.until_ns - each.since_ns
-        if each.reason in ROOT_REASONS:
+        if each.reason in ROOT_REASONS and not (each.writes_to_terminal and each.waker):
             return Counter({Root(tids, "blocked", each.reason, device=each.device): length_ns})
         is_known = each.waker > 0 and each.gap != "interrupt"
         is_circle = each.waker == first or each.waker in tids

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kernel_delay.analysis.chain_roots import ROOT_REASONS, StateSlice
-from kernel_delay.host.kernel_names import ACCEPTS
+from kernel_delay.host.kernel_names import ACCEPTS, WRITES
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.model import POLL_REASONS, ChainGap, ChainState, SleepReason, WakerKind
 
@@ -48,6 +48,20 @@ def is_of_own(place: Place) -> bool:
 def is_accept(place: Place) -> bool:
     """Whether a thread that sleeps there waits for clients to connect."""
     return place.syscall >= 0 and syscall_name(place.syscall) in ACCEPTS
+
+
+def writes_to_terminal(place: Place) -> bool:
+    """Whether a thread that sleeps there waits until its terminal is read.
+
+    Another process has the other end of a pseudo-terminal. Who reads there waits for a person.
+    """
+    is_write = place.syscall >= 0 and syscall_name(place.syscall) in WRITES
+    return is_write and place.reason == "terminal"
+
+
+def is_for_others(place: Place) -> bool:
+    """Whether another thread is to end a sleep there."""
+    return place.reason not in ROOT_REASONS or writes_to_terminal(place)
 
 
 class Was(Struct, frozen=True):
@@ -125,7 +139,7 @@ def _merges(was: Was) -> bool:
     """Whether no other thread took part."""
     if was.state != "blocked":
         return True
-    return was.place is not None and was.place.reason in ROOT_REASONS
+    return was.place is not None and not is_for_others(was.place)
 
 
 def _by_kind(group: Sequence[Was]) -> Iterator[Was]:
@@ -193,4 +207,5 @@ def slice_of(
         ended_ns,
         by_client,
         is_idle,
+        was.place is not None and writes_to_terminal(was.place),
     )

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kernel_delay.analysis.chain_roots import ROOT_REASONS
 from kernel_delay.capture.chains._chain_records import lib
-from kernel_delay.capture.chains.slices import Place, Was, fewest, is_for_any_child, merged
+from kernel_delay.capture.chains.slices import (
+    Place,
+    Was,
+    fewest,
+    is_for_any_child,
+    is_for_others,
+    merged,
+)
 from kernel_delay.host.syscalls import syscall_name
 from kernel_delay.loader._records import lib as session
 from kernel_delay.model import ChainState, SleepReason, WakerKind
@@ -131,7 +137,7 @@ class ThreadStates:
         """Whether it sleeps where another thread is to end that."""
         if self._state != "blocked" or self._place is None:
             return False
-        return self._place.reason not in ROOT_REASONS
+        return is_for_others(self._place)
 
     def woke(self, now_ns: int) -> None:
         """It woke a thread that is followed."""
