@@ -125,7 +125,7 @@ def test_eventfd_has_who_shares_it() -> None:
     [
         ("mq_timedreceive", SERVER, "a message in the POSIX queue shared with server (4240)"),
         ("mq_timedsend", SERVER, "room in the POSIX queue shared with server (4240)"),
-        ("mq_timedsend", OWN, "room in a POSIX queue that no other process has open"),
+        ("mq_timedsend", OWN, "room in a POSIX queue of its own process"),
     ],
 )
 def test_posix_queue_has_who_shares_it(call: str, peer: FilePeer, awaited: str) -> None:

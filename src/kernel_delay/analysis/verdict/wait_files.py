@@ -194,7 +194,7 @@ class MainFile(Struct, frozen=True):
             # Nothing else of that reason has a file.
             wanted = "room" if self.writes else "a message"
             if not self.file.more_peers and self._is_own(sample):
-                return f"{wanted} in a POSIX queue that no other process has open"
+                return f"{wanted} in a POSIX queue of its own process"
             return f"{wanted} in the POSIX queue shared with {other}"
         if name is None or other is None:
             return None
