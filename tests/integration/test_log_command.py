@@ -12,7 +12,6 @@ from kernel_delay.cli import main
 from kernel_delay.commands.log.files import find
 from kernel_delay.commands.log.survey import LogSurvey, survey
 from lab.binaries import Binaries
-from tests import ovs_with_usdt
 from tests.integration.long_rounds import MAIN, LongRounds, ovs_with_long_rounds
 
 LONG_MS = 1050
@@ -23,9 +22,10 @@ OFF_CPU = {"blocked", "off_cpu", "waiting"}
 
 
 @pytest.fixture(scope="module")
-def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LongRounds]:
-    folder = tmp_path_factory.mktemp("log")
-    with ovs_with_long_rounds(Binaries.under(ovs_with_usdt.build()), folder) as made:
+def rounds(
+    ovs_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LongRounds]:
+    with ovs_with_long_rounds(ovs_binaries, tmp_path_factory.mktemp("log")) as made:
         made.make(MAIN, "lock", LONG_MS)
         made.make(MAIN, "write", LONG_MS)
         made.make(MAIN, "compute", LONG_MS)

@@ -1,5 +1,7 @@
 """The user stacks of a real Open vSwitch's system calls are whole."""
 
+import os
+
 import pytest
 
 from kernel_delay.model import Sample, StackFrame
@@ -90,6 +92,10 @@ def test_events_and_tables_agree(sample: Sample) -> None:
     check_sums(sample)
 
 
+@pytest.mark.skipif(
+    os.uname().machine != "x86_64",
+    reason="arm64 copies large frames whole, and 457 KB are too much",
+)
 def test_handlers_stacks_are_whole_with_the_kernels_datapath(kernel_sample: Sample) -> None:
     """Theirs are the deepest: recv_upcalls() and those it calls have up to 457 KB of frames."""
     stacks = handlers_stacks(kernel_sample)

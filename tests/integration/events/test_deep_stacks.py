@@ -34,7 +34,17 @@ def own_functions(sample: Sample) -> list[list[str | None]]:
     ]
 
 
-@pytest.mark.parametrize("touched", ["1", "2", "1000"], ids=["all", "half", "none"])
+OF_LARGE_FRAMES = pytest.mark.skipif(os.uname().machine != "x86_64", reason=X86_64_ONLY)
+
+
+@pytest.mark.parametrize(
+    "touched",
+    [
+        pytest.param("1", id="all", marks=OF_LARGE_FRAMES),
+        pytest.param("2", id="half", marks=OF_LARGE_FRAMES),
+        pytest.param("1000", id="none"),
+    ],
+)
 def test_frames_of_457_kb_are_whole(start: Start, touched: str) -> None:
     sample = capture_deep(start, event_plan("getppid"), touched, "frames")
     found = own_functions(sample)
@@ -43,7 +53,7 @@ def test_frames_of_457_kb_are_whole(start: Start, touched: str) -> None:
     assert (lost.stacks, lost.truncated_stacks, lost.failed_unwinds) == (0, 0, 0)
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason=X86_64_ONLY)
+@OF_LARGE_FRAMES
 def test_of_large_frames_only_the_edges_are_copied(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=8 * 4096)
     sample = capture_deep(start, plan, "1", "frames")
@@ -51,6 +61,7 @@ def test_of_large_frames_only_the_edges_are_copied(start: Start) -> None:
     assert sample.lost.truncated_stacks == 0
 
 
+@OF_LARGE_FRAMES
 def test_frame_sized_by_its_frame_pointer_is_copied_whole(start: Start) -> None:
     plan = event_plan("getppid", stack_bytes=STACK_BYTES_MAX)
     sample = capture_deep(start, plan, "1", "variable")
