@@ -4,10 +4,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.emulation import is_emulated
 from tests.verdicts.staging import running, tell
 from tests.verdicts.truth import Staged, cause
 
-SLEEPS_S = 0.03
+# An emulated CPU takes a tenth of a second for a program to begin.
+SLEEPS_S = 0.4 if is_emulated() else 0.03
 
 
 def victim() -> None:
