@@ -1,6 +1,8 @@
 """Where threads stand: what a call waits for, who has that, and how it is printed."""
 
+import ctypes
 import errno
+import mmap
 import os
 import select
 import signal
@@ -44,11 +46,11 @@ from kernel_delay.where.calls import (
     Calls,
     Waited,
     arguments_of,
-    mutex_owner,
     with_files,
 )
 from kernel_delay.where.files import Files
 from kernel_delay.where.look import deadlocks
+from kernel_delay.where.mutexes import mutex_owner, shares_memory
 from kernel_delay.where.process import Process
 from kernel_delay.where.standing import Standing, StandingThread, at_least_ns, state_of, stop_signal
 
@@ -86,6 +88,29 @@ def mutex(
 )
 def test_owner_is_that_of_a_glibc_mutex_alone(content: bytes, owner: int) -> None:
     assert mutex_owner(content, compat=False) == owner
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_shared", "owner"),
+    [(0x80, True, OWNER), (0x80, False, 0), (0, True, 0), (0x90, True, 0)],
+)
+def test_mutex_of_several_processes_is_waited_for_as_such(
+    kind: int, is_shared: bool, owner: int
+) -> None:
+    assert mutex_owner(mutex(kind=kind), compat=False, is_shared=is_shared) == owner
+
+
+def test_memory_is_shared_with_who_has_it_mapped() -> None:
+    with mmap.mmap(-1, mmap.PAGESIZE) as shared, subprocess.Popen(["sleep", "600"]) as other:
+        held = ctypes.c_char.from_buffer(shared)
+        address = ctypes.addressof(held)
+        del held
+        try:
+            assert shares_memory(PID, address, PID)
+            assert not shares_memory(PID, address, other.pid)
+            assert not shares_memory(PID, 0, PID)
+        finally:
+            other.kill()
 
 
 def test_owner_of_a_32_bit_mutex_is_elsewhere() -> None:
@@ -434,7 +459,7 @@ def test_epoll_of_many_is_read_once_and_counted(monkeypatch: pytest.MonkeyPatch)
         for _ in range(30):
             waited = looked.waited(call("epoll_wait", epoll.fileno(), ADDRESS, 10, 0))
     assert len(reads) == 1
-    assert waited.more == 996
+    assert len(waited.descriptors) + waited.more == 1000
 
 
 def test_relative_sleep_has_its_length() -> None:

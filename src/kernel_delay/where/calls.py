@@ -16,6 +16,12 @@ from kernel_delay.model import SleepReason
 from kernel_delay.symbols.memory import Read
 from kernel_delay.where import OR_A_TIMEOUT, Holder
 from kernel_delay.where.files import MOST_NAMED, Descriptor, Files, Found, peers
+from kernel_delay.where.mutexes import (
+    LOCKED_AND_WAITED_FOR,
+    MUTEX_BYTES,
+    mutex_owner,
+    shares_memory,
+)
 
 # Places in struct pt_regs of a call's arguments, as in struct standing_thread. x86-64 and i386:
 # arch/x86/include/asm/ptrace.h; arm64: the first registers.
@@ -37,6 +43,9 @@ _PATHS_AT = frozenset(
 )  # fmt: skip
 
 _LONGEST_PATH = 4096
+
+# Descriptors of a poll whose other ends are looked for.
+_MOST_LOOKED_AT = 16
 _MOST_POLLED = 1024
 
 # include/uapi/linux/futex.h
@@ -47,14 +56,6 @@ _FUTEX_WAIT_BITSET = 9
 _FUTEX_CLOCK_REALTIME = 0x100
 _FUTEX_LOCK_PI = (6, 13)
 _FUTEX_TID_MASK = 0x3FFFFFFF
-
-# As bpf/waited_for.h has it: which futex calls wait for a mutex of glibc's, and its owner.
-_LOCKED_AND_WAITED_FOR = 2
-_MUTEX_TYPES = 0x3
-_MUTEX_RECURSIVE = 1
-_MUTEX_ELISION = 0x300
-_NATIVE_MUTEX = struct.Struct("=IIIIIIQQ")
-_COMPAT_MUTEX = struct.Struct("=IIIII")
 
 _TIMER_ABSTIME = 1
 _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
@@ -106,7 +107,7 @@ class Waited(Struct, frozen=True):
     Attributes:
         words: The words. None: not known, or the descriptors alone.
         holders: Who has it.
-        descriptors: What it waits for, behind the words; as many as are named.
+        descriptors: What it waits for, behind the words; as many as are looked at.
         more: How many further descriptors it waits for.
         timeout_ns: It waits for no longer than this. None: for as long as it takes, or not known.
         from_now: That is from now on, and not from when it began to wait.
@@ -198,9 +199,9 @@ class Calls:
         if not fds:
             words = " ".join(filter(None, (words, "no descriptor")))
             return Waited(words, timeout_ns=timeout_ns)
-        named = tuple(map(self._files.note, fds[:MOST_NAMED]))
-        more = len(fds) - len(named)
-        return Waited(words, descriptors=named, more=more, timeout_ns=timeout_ns)
+        looked_at = tuple(map(self._files.note, fds[:_MOST_LOOKED_AT]))
+        more = len(fds) - len(looked_at)
+        return Waited(words, descriptors=looked_at, more=more, timeout_ns=timeout_ns)
 
     def _timeout_ns(self, call: Call) -> int | None:
         if call.name in _MILLISECONDS:
@@ -249,9 +250,10 @@ class Calls:
             return self._lock(f"the PI mutex at {address:#x}", owner)
         is_private = bool(operation & _FUTEX_PRIVATE)
         waits = command in (_FUTEX_WAIT, _FUTEX_WAIT_BITSET)
-        if waits and is_private and value == _LOCKED_AND_WAITED_FOR:
-            owner = mutex_owner(self._read(address, _NATIVE_MUTEX.size), call.compat)
-            if owner in self._names:
+        if waits and value == LOCKED_AND_WAITED_FOR:
+            content = self._read(address, MUTEX_BYTES)
+            owner = mutex_owner(content, compat=call.compat, is_shared=not is_private)
+            if owner in self._names or (owner and shares_memory(self._pid, address, owner)):
                 return self._lock(f"the mutex at {address:#x}", owner)
         # pthread_join(3) waits here, for the kernel to clear the TID as the thread ends
         # (CLONE_CHILD_CLEARTID, clone(2)); it wakes those alone whose wait is not private.
@@ -342,18 +344,27 @@ class Calls:
 
 
 def with_files(waited: Waited, files: Files, found: Found) -> Waited:
-    """Return what a call waits for with what its descriptors are, and its time-out, in words."""
-    listed = [files.words(each, found) for each in waited.descriptors]
-    if waited.more:
-        listed.append(f"{waited.more} more")
+    """Return what a call waits for with what its descriptors are, and its time-out, in words.
+
+    Where a person keeps the other end from running, that is named first.
+    """
+    held_first = sorted(waited.descriptors, key=lambda each: not _is_held(each, found))
+    named = held_first[:MOST_NAMED]
+    listed = [files.words(each, found) for each in named]
+    if more := waited.more + len(held_first) - len(named):
+        listed.append(f"{more} more")
     words = " ".join(filter(None, (waited.words, ", ".join(listed))))
     if waited.timeout_ns is not None:
         length = brief(waited.timeout_ns)
         until = f"{length} from now" if waited.from_now else f"of {length}"
         words = ", ".join(filter(None, (words, f"{OR_A_TIMEOUT} {until}")))
-    at_ends = (holder for each in waited.descriptors for holder in peers(each, found))
+    at_ends = (holder for each in named for holder in peers(each, found))
     holders = tuple(dict.fromkeys((*waited.holders, *at_ends)))
     return Waited(words or None, holders, timeout_ns=waited.timeout_ns)
+
+
+def _is_held(descriptor: Descriptor, found: Found) -> bool:
+    return any(holder.held for holder in peers(descriptor, found))
 
 
 def restarted_call(stack: Iterable[str]) -> str | None:
@@ -374,22 +385,6 @@ def awaited_futex(call: Call) -> int | None:
     address, operation, *_ = call.arguments
     command = operation & _FUTEX_CMD_MASK
     return address if command in (_FUTEX_WAIT, _FUTEX_WAIT_BITSET) else None
-
-
-def mutex_owner(content: bytes, compat: bool) -> int:
-    """Return who owns the glibc mutex with this content; 0 if it can't be one that is owned."""
-    if len(content) < _NATIVE_MUTEX.size:
-        return 0
-    if compat:
-        _, count, owner, kind, users = _COMPAT_MUTEX.unpack_from(content)
-        robust: tuple[int, ...] = ()
-    else:
-        _, count, owner, users, kind, _, *robust_list = _NATIVE_MUTEX.unpack(content)
-        robust = tuple(robust_list)
-    is_recursive = kind & _MUTEX_TYPES == _MUTEX_RECURSIVE
-    if not users or any(robust) or kind & ~(_MUTEX_TYPES | _MUTEX_ELISION):
-        return 0
-    return owner if is_recursive == bool(count) else 0
 
 
 def _signed(argument: int) -> int:

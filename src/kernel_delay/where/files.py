@@ -79,7 +79,8 @@ class Files:
         if file.held_back or file.peer_held_back:
             whose = "it" if file.held_back else "the peer"
             count = file.held_back or file.peer_held_back
-            behind += f"; {count:,} bytes that {whose} sent are held back (Nagle's algorithm)"
+            unit, are = ("byte", "is") if count == 1 else ("bytes", "are")
+            behind += f"; {count:,} {unit} that {whose} sent {are} held back (Nagle's algorithm)"
         if file.kind == "pipe" and not file.peers:
             behind = f" whose {end} is not known"
         return f"fd {descriptor.fd} ({self._words(file)}{behind})"

@@ -137,14 +137,14 @@ def test_join_names_the_thread_and_the_deadlock_that_it_makes() -> None:
     assert waits in first
 
 
-SHARED_PI_MUTEX = """
-import ctypes, mmap, os, time
+SHARED_MUTEX = """
+import ctypes, mmap, os, sys, time
 c, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 memory = mmap.mmap(-1, 4096)
 mutex = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
 c.pthread_mutexattr_init(attributes)
 c.pthread_mutexattr_setpshared(attributes, 1) # PTHREAD_PROCESS_SHARED
-c.pthread_mutexattr_setprotocol(attributes, 1) # PTHREAD_PRIO_INHERIT
+c.pthread_mutexattr_setprotocol(attributes, PROTOCOL)
 c.pthread_mutex_init(mutex, attributes)
 reads, writes = os.pipe()
 child = os.fork()
@@ -161,13 +161,21 @@ c.pthread_mutex_lock(mutex)
 """
 
 
-def test_pi_mutex_names_its_owner_in_another_process() -> None:
-    with python(SHARED_PI_MUTEX) as process:
+# pthread_mutexattr_getprotocol(3): PTHREAD_PRIO_NONE and PTHREAD_PRIO_INHERIT
+@pytest.mark.parametrize(("protocol", "said"), [(0, "the mutex at "), (1, "the PI mutex at ")])
+def test_mutex_names_its_owner_in_another_process(protocol: int, said: str) -> None:
+    with python(SHARED_MUTEX.replace("PROTOCOL", str(protocol))) as process:
         (child,) = find_descendants((process.pid,))
         wait_until(lambda: is_in(process.pid, FUTEX))
-        thread = threads_of(process.pid)[process.pid]
-    assert [(each.relation, each.tid) for each in thread.holders] == [("owner", child.pid)]
-    assert (thread.waits_for or "").startswith("the PI mutex at ")
+        os.kill(child.pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: state(child.pid) == "T")
+            thread = threads_of(process.pid)[process.pid]
+        finally:
+            os.kill(child.pid, signal.SIGCONT)
+    (holder,) = thread.holders
+    assert (holder.relation, holder.tid, holder.held) == ("owner", child.pid, "stopped")
+    assert (thread.waits_for or "").startswith(said)
 
 
 def test_python_that_sleeps_has_gdbs_frames() -> None:

@@ -131,7 +131,8 @@ class MainFile(Struct, frozen=True):
             other = self._other_end(sample) or "the other end"
             to_it = other, "the process that waits"
             sender, receiver = ("it", other) if self.file.held_back else to_it
-            yield f"The kernel held back {self.held_back:,} bytes that {sender} sent (Nagle)."
+            count = "1 byte" if self.held_back == 1 else f"{self.held_back:,} bytes"
+            yield f"The kernel held back {count} that {sender} sent (Nagle)."
             yield f"That lasts until {receiver} acknowledges earlier ones, which can take 40 ms."
 
     @property

@@ -302,7 +302,8 @@ class Follower:
         by = self._named(root.taker) if root.taker else None
         traced = root.state == "stopped" and self._held_by.is_traced(pid)
         if root.state == "stopped" and (by is None or traced):
-            by = self._held_by.stopper(pid)
+            stopper = self._held_by.stopper(pid)
+            by = self._names.with_process(stopper, self._states) if stopper else None
         by = by if by is not None and by.name else None
         cgroup = self._held_by.cgroup(pid, root.state)
         freezers = self._held_by.freezers(pid, root.state)

@@ -42,6 +42,10 @@ class Names:
         known = self._wakers.get(tid, ChainThread(tid, 0, ""))
         if tid in states:
             known = ChainThread(tid, states[tid].process, states[tid].name)
+        return self.with_process(known, states)
+
+    def with_process(self, known: ChainThread, states: Mapping[int, ThreadStates]) -> ChainThread:
+        """Return a thread with the name and title of its process."""
         pid = known.pid
         if pid and pid not in self._processes:
             self._processes[pid] = _comm(pid), title_of(pid)
