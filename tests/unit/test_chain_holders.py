@@ -5,9 +5,12 @@ import os
 import pytest
 
 from kernel_delay.capture.chains import held_by
+from kernel_delay.capture.chains._chain_records import ffi
 from kernel_delay.capture.chains.held_by import HeldBy, device_name
+from kernel_delay.capture.chains.names import Names
 from kernel_delay.host.cgroups import CgroupState, Hierarchy
 from kernel_delay.host.open_files import MINOR_BITS
+from kernel_delay.host.target import PROC, read_comm
 from kernel_delay.model import ChainThread
 
 SHELL = ChainThread(5, 5, "bash")
@@ -91,3 +94,15 @@ def test_device_has_the_name_of_sysfs() -> None:
         major, minor = map(int, entry.split(":"))
         name = os.path.basename(os.readlink(f"/sys/dev/block/{entry}"))
         assert device_name(major << MINOR_BITS | minor) == name
+
+
+def test_who_stopped_it_is_the_same_whoever_said_so() -> None:
+    """The sender of the signal, and the waker of the event: in one part of a chain."""
+    names, pid = Names(), os.getpid()
+    event = ffi.new("struct chain_event *")
+    event.waker = event.waker_process = pid
+    names.note_waker(event)
+    sender = names.waker(pid)
+    assert sender is not None
+    assert names.with_process(sender, {}) == names.named(pid, {})
+    assert names.named(pid, {}).process == read_comm(PROC / str(pid))

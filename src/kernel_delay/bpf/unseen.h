@@ -261,6 +261,12 @@ __noinline __u64 arrival_ns(const struct thread *thread, __u64 arrived_ns, __u64
 	return arrived_ns < now_ns ? arrived_ns : now_ns;
 }
 
+/* How long ago @task, which is woken, got its CPU last: its run queue's clock is new. */
+static __always_inline __u64 since_arrival_ns(const struct task_struct *task, const struct rq *rq)
+{
+	return has_run_queues() ? length_since(rq->clock, last_arrival(task)) : 0;
+}
+
 /*
  * The current thread, @thread, enters a call, and was seen to enter its poll last: the return was
  * missed that a round began with. It begins as the thread got its CPU, or entered the poll on it.

@@ -273,15 +273,17 @@ __noinline int end_sleep(struct thread *thread, struct thread_record *record,
 
 /*
  * @thread, which is off its CPU, was seen to wait in its poll last: its round began as it got on
- * one, at @arrived_ns, or by now. Not static, as take_record().
+ * one, @ago_ns ago. Not static, as take_record().
  */
-__noinline bool begin_round_before_sleep(struct thread *thread, __u64 arrived_ns)
+__noinline bool begin_round_before_sleep(struct thread *thread, __u64 ago_ns)
 {
 	struct timestamp timestamp = {};
 
 	if (!options.polls_only || !thread)
 		return false;
-	timestamp.now_ns = arrival_ns(thread, arrived_ns, bpf_ktime_get_ns());
+	timestamp.now_ns = bpf_ktime_get_ns() - ago_ns;
+	if (timestamp.now_ns < thread->since_ns)
+		timestamp.now_ns = thread->since_ns;
 	see_round(&timestamp, thread);
 	return leave_seen_call(thread, NULL, &timestamp);
 }
@@ -318,7 +320,7 @@ static __always_inline void wake(struct task_struct *task)
 	if (!thread || task->on_cpu)
 		return;
 	if (options.polls_only && has_left_poll(thread, task) &&
-	    begin_round_before_sleep(thread, last_arrival(task)))
+	    begin_round_before_sleep(thread, since_arrival_ns(task, kernel_run_queue(task))))
 		note_task_times(&thread->round_times, thread, task, kernel_run_queue(task));
 	if (is_one_of(thread->state, WAITING_STATES | 1 << STATE_RUNNING))
 		return;
