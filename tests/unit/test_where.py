@@ -39,6 +39,7 @@ from kernel_delay.where import (
     files,
     standing,
 )
+from kernel_delay.where import calls as calls_module
 from kernel_delay.where import look as looking
 from kernel_delay.where import process as process_module
 from kernel_delay.where.calls import (
@@ -98,6 +99,21 @@ def test_mutex_of_several_processes_is_waited_for_as_such(
     kind: int, is_shared: bool, owner: int
 ) -> None:
     assert mutex_owner(mutex(kind=kind), compat=False, is_shared=is_shared) == owner
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_only_who_shares_a_mutex_may_own_it_elsewhere(
+    is_private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a child has of its parent's mutexes is a copy, with the parent's thread in it."""
+    monkeypatch.setattr(
+        calls_module, "shares_memory", lambda pid, address, tid: tid == os.getppid()
+    )
+    memory = {ADDRESS: mutex(owner=os.getppid(), kind=0 if is_private else 0x80)}
+    operation = FUTEX_WAIT_PRIVATE if is_private else 0
+    waited = calls(memory, names={PID: (PID, "child")}).waited(call("futex", ADDRESS, operation, 2))
+    owners = [] if is_private else [os.getppid()]
+    assert [holder.tid for holder in waited.holders] == owners
 
 
 def test_memory_is_shared_with_who_has_it_mapped() -> None:

@@ -24,7 +24,8 @@ class Mapping(Struct, frozen=True):
     prints it, without the " (deleted)" that `deleted` stands for; a pseudo
     path such as "[vdso]"; or "" for anonymous memory. The process chooses the
     path: os.fsencode() gives its bytes, and it is to be escaped when printed.
-    `device` and `inode` are those of the file, `inode` 0 where there is none.
+    `device` and `inode` are those of the file, `inode` 0 where there is none. `shared`: what one
+    process writes there, all others that have it see.
     """
 
     start: int
@@ -36,6 +37,7 @@ class Mapping(Struct, frozen=True):
     inode: int
     path: str
     deleted: bool
+    shared: bool = False
 
     @property
     def range(self) -> str:
@@ -123,4 +125,5 @@ def parse_mapping(line: bytes) -> Mapping:
         inode=int(inode),
         path=path.removesuffix(DELETED) if deleted else path,
         deleted=deleted,
+        shared=permissions[3:4] == b"s",
     )

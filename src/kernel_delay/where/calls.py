@@ -253,7 +253,9 @@ class Calls:
         if waits and value == LOCKED_AND_WAITED_FOR:
             content = self._read(address, MUTEX_BYTES)
             owner = mutex_owner(content, compat=call.compat, is_shared=not is_private)
-            if owner in self._names or (owner and shares_memory(self._pid, address, owner)):
+            is_own = owner in self._names
+            # After fork(2) the owner of a private one may be a thread of the parent's.
+            if is_own if is_private else owner and shares_memory(self._pid, address, owner):
                 return self._lock(f"the mutex at {address:#x}", owner)
         # pthread_join(3) waits here, for the kernel to clear the TID as the thread ends
         # (CLONE_CHILD_CLEARTID, clone(2)); it wakes those alone whose wait is not private.

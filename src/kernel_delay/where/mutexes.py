@@ -43,7 +43,7 @@ def mutex_owner(content: bytes, *, compat: bool, is_shared: bool = False) -> int
 
 
 def shares_memory(pid: int, address: int, tid: int) -> bool:
-    """Return whether a thread has that memory of process `pid` mapped too.
+    """Return whether a thread shares that memory of process `pid`.
 
     The number that a program wrote there may be of another PID namespace: then it is a stranger's.
     """
@@ -52,6 +52,6 @@ def shares_memory(pid: int, address: int, tid: int) -> bool:
     except OSError:
         return False
     here = next((each for each in own if each.start <= address < each.end), None)
-    if here is None or not here.inode:
+    if here is None or not here.shared:
         return False
-    return any((each.device, each.inode) == (here.device, here.inode) for each in other)
+    return any(each.shared and each.file == here.file for each in other)
