@@ -91,7 +91,7 @@ __noinline int begin_unseen_round(struct thread *thread, __u64 now_ns)
 
 	if (!options.polls_only || !thread || !thread->polls)
 		return 0;
-	timestamp.now_ns = arrival_ns(thread, last_arrival(bpf_get_current_task_btf()), now_ns);
+	timestamp.now_ns = arrival_ns(thread, now_ns);
 	see_round(&timestamp, thread);
 	check_run(thread, &timestamp);
 	/* Nothing of this is in the round before, which is over. */

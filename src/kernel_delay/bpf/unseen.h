@@ -239,32 +239,32 @@ __noinline int end_unseen_wait(struct thread *thread, struct thread_record *reco
 	return 0;
 }
 
-/* When @task got its CPU last, by that one's run queue; 0 if the kernel does not count it. */
-static __always_inline __u64 last_arrival(const struct task_struct *task)
-{
-	return counts_waits() ? task->sched_info.last_arrival : 0;
-}
-
 /*
- * When that was, if @thread was not seen before to leave its CPU: by now, unless it is known. Not
+ * Since when the current thread, @thread, has its CPU: since now, unless the kernel shows more. Not
  * static, as take_record().
  */
-__noinline __u64 arrival_ns(const struct thread *thread, __u64 arrived_ns, __u64 now_ns)
+__noinline __u64 arrival_ns(const struct thread *thread, __u64 now_ns)
 {
 	const struct run_queue *run_queue = run_queue_of(bpf_get_smp_processor_id());
+	__u64 arrived_ns;
 
-	if (!thread || !arrived_ns || !run_queue || !run_queue->behind_ns)
+	if (!thread || !counts_waits() || !run_queue || !run_queue->behind_ns)
 		return now_ns;
-	arrived_ns += run_queue->behind_ns;
+	arrived_ns = bpf_get_current_task_btf()->sched_info.last_arrival + run_queue->behind_ns;
 	if (arrived_ns < thread->since_ns)
 		arrived_ns = thread->since_ns;
 	return arrived_ns < now_ns ? arrived_ns : now_ns;
 }
 
-/* How long ago @task, which is woken, got its CPU last: its run queue's clock is new. */
+/*
+ * How long ago @task, which is woken, got its CPU last: its run queue's clock is new. 0: the kernel
+ * does not count it.
+ */
 static __always_inline __u64 since_arrival_ns(const struct task_struct *task, const struct rq *rq)
 {
-	return has_run_queues() ? length_since(rq->clock, last_arrival(task)) : 0;
+	if (!counts_waits() || !has_run_queues())
+		return 0;
+	return length_since(rq->clock, task->sched_info.last_arrival);
 }
 
 /*
@@ -280,8 +280,7 @@ __noinline int begin_round_of_missed_return(struct thread *thread)
 	    thread->round_stop_ns == NEVER_NS ||
 	    !leaves_poll(thread, syscall_flags(thread->syscall)))
 		return 0;
-	timestamp.now_ns =
-		arrival_ns(thread, last_arrival(bpf_get_current_task_btf()), bpf_ktime_get_ns());
+	timestamp.now_ns = arrival_ns(thread, bpf_ktime_get_ns());
 	if (timestamp.now_ns < thread->syscall_since_ns)
 		timestamp.now_ns = thread->syscall_since_ns;
 	thread->poll_return_ns = timestamp.now_ns;

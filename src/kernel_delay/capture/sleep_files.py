@@ -29,7 +29,7 @@ from kernel_delay.host.open_files import (
 )
 from kernel_delay.host.open_files.unix import UnixSockets
 from kernel_delay.host.target import PROC, thread_count
-from kernel_delay.model import POLL_REASONS, FileKind, Sleep, SleepFile, SleepReason, Thread
+from kernel_delay.model import FileKind, Sleep, SleepFile, SleepReason, Thread
 
 if TYPE_CHECKING:
     from kernel_delay.host.open_files.inet import InetSockets
@@ -200,7 +200,7 @@ def _find(
         end = End(described.link, described.inode, reads=writes, writes=not writes)
         return _Found(file, end)
     # An event loop has an eventfd for its own threads: to look for others would take long.
-    if described.numbered is not None and (kind == "device" or reason not in POLL_REASONS):
+    if described.numbered is not None and (kind == "device" or reason in ("eventfd", "unknown")):
         other_end = described.numbered.other_end
         end = End(other_end.name, 0, reads=key.writes, writes=not key.writes, numbered=other_end)
         return _Found(file, end)

@@ -89,13 +89,7 @@ def test_round_is_reported_if_it_sleeps_before_anything_is_seen(
     missed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with target_of(monkeypatch) as target:
-
-        def ask() -> None:
-            target.tell(b"nothing", b"b")
-            target.tell(b"go on", b"e")
-            target.nap(*missed)
-
-        sample = max(target.rounds(ask), key=lambda each: each.window.duration_ns)
+        sample = target.longest_of_nap(*missed)
 
     assert sample.window.duration_ns >= LENGTH_MS * MS
     its = assert_accounted(sample).time
@@ -108,13 +102,7 @@ def test_round_is_reported_if_the_return_of_its_poll_was_missed(
 ) -> None:
     """Where all calls are hooked."""
     with target_of(monkeypatch, calls=True) as target:
-
-        def ask() -> None:
-            target.tell(b"nothing", b"b")
-            target.tell(b"go on", b"e")
-            target.nap("on_sys_exit")
-
-        sample = max(target.rounds(ask), key=lambda each: each.window.duration_ns)
+        sample = target.longest_of_nap("on_sys_exit")
 
     assert_accounted(sample)
     assert sample.window.duration_ns >= LENGTH_MS * MS
@@ -271,8 +259,15 @@ class Asked:
         assert self._process.stdout is not None
         assert self._process.stdout.read(1) == answer
 
-    def nap(self, *missed: str) -> None:
+    def longest_of_nap(self, *missed: str) -> Sample:
+        """Have it nap after a short round, and return the longest round that it had."""
+        samples = self.rounds(lambda: self._nap(*missed))
+        return max(samples, key=lambda each: each.window.duration_ns)
+
+    def _nap(self, *missed: str) -> None:
         """Have it sleep for LENGTH_MS in a call; `missed` do not see how it got there."""
+        self.tell(b"nothing", b"b")
+        self.tell(b"go on", b"e")
         self.wait_until_it_polls()
         poll = self.call()
         with self.programs.blind(*missed):
